@@ -1,0 +1,1 @@
+//! Objects in a folder.

@@ -1,0 +1,4 @@
+//! One machine: the ledger in SQLite, objects in a folder.
+
+pub mod folder;
+pub mod sqlite;

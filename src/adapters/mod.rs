@@ -1,0 +1,5 @@
+//! The outside: each port on real things.
+
+pub mod gemini;
+pub mod local;
+pub mod system;

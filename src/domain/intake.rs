@@ -1,0 +1,58 @@
+//! An intake: one immutable JSONL object that work is taken from; its ledger item has the cursor (design, section 4).
+
+use serde::{Deserialize, Serialize};
+
+use super::job::{Lease, Rev, State};
+use super::time::Millis;
+
+/// The ledger item of an intake.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intake {
+    /// sha256 of its bytes, 64 hex digits: its name.
+    pub sha256: String,
+    /// This version of the item.
+    pub rev: Rev,
+    /// `Reading` while lines wait, then `Read`.
+    pub state: State,
+    /// Since when it has been in that state.
+    pub since: Millis,
+    /// When its next lines may be taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Millis>,
+    /// Who takes lines from it now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Lease>,
+    /// The file's name as it was first handed in.
+    pub file: String,
+    /// Bytes of the object.
+    pub bytes: u64,
+    /// Lines that hold something: every line but blank ones and the header. Counted when it landed.
+    pub lines: u64,
+    /// When it landed.
+    pub landed_at: Millis,
+    /// How far it was read.
+    pub cursor: Cursor,
+}
+
+/// How far an intake was read, and what its lines so far have become. `taken = jobs + repeats + bad_lines`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Cursor {
+    /// Bytes before the next line to take.
+    pub offset: u64,
+    /// Number of the last line before it, from 1; 0 at the start.
+    pub line: u64,
+    /// Lines that are jobs of this intake.
+    pub jobs: u64,
+    /// Lines whose job was there already, from an earlier line or another intake.
+    pub repeats: u64,
+    /// Lines that no job could be made of.
+    pub bad_lines: u64,
+}
+
+impl Cursor {
+    /// Lines behind the cursor that hold something.
+    #[must_use]
+    pub const fn taken(&self) -> u64 {
+        self.jobs + self.repeats + self.bad_lines
+    }
+}

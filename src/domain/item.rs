@@ -1,0 +1,226 @@
+//! What the ledger holds: jobs, intakes, gates and bad lines, each under its own id and rev.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::gate::Gate;
+use super::intake::Intake;
+use super::job::{InputRef, Job, JobKey, Rev, State};
+use super::time::Millis;
+
+/// What kind of thing an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A job.
+    Job,
+    /// An intake.
+    Intake,
+    /// A gate.
+    Gate,
+    /// A line that no job could be made of, kept as a dead letter.
+    BadLine,
+}
+
+impl Kind {
+    /// The word used in ids and in the ledger.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Intake => "intake",
+            Self::Gate => "gate",
+            Self::BadLine => "line",
+        }
+    }
+
+    /// The kind with that word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Job, Self::Intake, Self::Gate, Self::BadLine].into_iter().find(|kind| kind.word() == word)
+    }
+}
+
+/// The id of an item: its kind, a slash, and its name within the kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ItemId(pub String);
+
+impl ItemId {
+    /// The item of a job.
+    #[must_use]
+    pub fn job(key: &JobKey) -> Self {
+        Self(format!("job/{key}"))
+    }
+
+    /// The item of an intake, by the sha256 of its bytes.
+    #[must_use]
+    pub fn intake(sha256: &str) -> Self {
+        Self(format!("intake/{sha256}"))
+    }
+
+    /// The item of a gate, by its name.
+    #[must_use]
+    pub fn gate(name: &str) -> Self {
+        Self(format!("gate/{name}"))
+    }
+
+    /// The item of a bad line: its intake and its number name it, since its bytes can name nothing.
+    #[must_use]
+    pub fn bad_line(intake: &str, line: u64) -> Self {
+        Self(format!("line/{intake}/{line}"))
+    }
+}
+
+impl fmt::Display for ItemId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A line that no job could be made of. It is a dead letter from the start; its text stays in the intake object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadLine {
+    /// This version of the item.
+    pub rev: Rev,
+    /// `Parked`, later `Recovered` or `Discarded`.
+    pub state: State,
+    /// Since when it has been in that state.
+    pub since: Millis,
+    /// When somebody must next look at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Millis>,
+    /// Where its text lies.
+    pub input: InputRef,
+    /// The file's name as it was handed in.
+    pub file: String,
+    /// `bad_line:…`.
+    pub class: String,
+    /// What is wrong, with the column or the field.
+    pub message: String,
+    /// The beginning of its text, for people; bytes that aren't UTF-8 are replaced.
+    pub excerpt: String,
+    /// When it was found.
+    pub first_seen: Millis,
+}
+
+/// One item of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Item {
+    /// A job.
+    Job(Job),
+    /// An intake.
+    Intake(Intake),
+    /// A gate.
+    Gate(Gate),
+    /// A bad line.
+    BadLine(BadLine),
+}
+
+impl Item {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> ItemId {
+        match self {
+            Self::Job(job) => ItemId::job(&job.key),
+            Self::Intake(intake) => ItemId::intake(&intake.sha256),
+            Self::Gate(gate) => ItemId::gate(&gate.name),
+            Self::BadLine(bad) => ItemId::bad_line(&bad.input.intake, bad.input.line),
+        }
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Job(_) => Kind::Job,
+            Self::Intake(_) => Kind::Intake,
+            Self::Gate(_) => Kind::Gate,
+            Self::BadLine(_) => Kind::BadLine,
+        }
+    }
+
+    /// This version of it.
+    #[must_use]
+    pub const fn rev(&self) -> &Rev {
+        match self {
+            Self::Job(job) => &job.rev,
+            Self::Intake(intake) => &intake.rev,
+            Self::Gate(gate) => &gate.rev,
+            Self::BadLine(bad) => &bad.rev,
+        }
+    }
+
+    /// The same item as another version.
+    pub fn set_rev(&mut self, rev: Rev) {
+        match self {
+            Self::Job(job) => job.rev = rev,
+            Self::Intake(intake) => intake.rev = rev,
+            Self::Gate(gate) => gate.rev = rev,
+            Self::BadLine(bad) => bad.rev = rev,
+        }
+    }
+
+    /// Its state.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        match self {
+            Self::Job(job) => job.state,
+            Self::Intake(intake) => intake.state,
+            Self::Gate(_) => State::Gate,
+            Self::BadLine(bad) => bad.state,
+        }
+    }
+
+    /// Since when it has been in that state.
+    #[must_use]
+    pub const fn since(&self) -> Millis {
+        match self {
+            Self::Job(job) => job.since,
+            Self::Intake(intake) => intake.since,
+            Self::Gate(gate) => gate.since,
+            Self::BadLine(bad) => bad.since,
+        }
+    }
+
+    /// When somebody must next look at it.
+    #[must_use]
+    pub const fn due_at(&self) -> Option<Millis> {
+        match self {
+            Self::Job(job) => job.due_at,
+            Self::Intake(intake) => intake.due_at,
+            Self::Gate(_) => None,
+            Self::BadLine(bad) => bad.due_at,
+        }
+    }
+
+    /// The intake whose line it is; none for intakes and gates.
+    #[must_use]
+    pub fn intake(&self) -> Option<&str> {
+        match self {
+            Self::Job(job) => Some(&job.input.intake),
+            Self::BadLine(bad) => Some(&bad.input.intake),
+            Self::Intake(_) | Self::Gate(_) => None,
+        }
+    }
+
+    /// Every handle on record, by which the item can be found.
+    pub fn handles(&self) -> impl Iterator<Item = &str> {
+        let handles = match self {
+            Self::Job(job) => job.handles.as_slice(),
+            _ => &[],
+        };
+        handles.iter().map(|handle| handle.id.as_str())
+    }
+
+    /// How often it was sent again although an earlier create may have been accepted.
+    #[must_use]
+    pub const fn possible_duplicates(&self) -> u32 {
+        match self {
+            Self::Job(job) => job.possible_duplicates,
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! A job: one unit of work in the ledger, its states and what is remembered of it (design, sections 1 and 2).
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::time::Millis;
+
+/// How many moments an item remembers of its own past.
+pub const HISTORY_LENGTH: usize = 20;
+
+/// How many bytes of an error message an item keeps, so that it stays small whatever Gemini says.
+pub const MESSAGE_BYTES: usize = 400;
+
+/// The name of a job for ever: the idempotency key (design, section 3), 1 to 63 of `a-z 0-9 _ -`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobKey(pub String);
+
+impl fmt::Display for JobKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A fingerprint of an API key: the first 12 hex digits of its sha256. Never the key itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KeyId(pub String);
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A fresh random token written by every change of an item; every change is conditional on the one it read.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Rev(pub String);
+
+/// Which of Gemini's ways a job takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// A background interaction.
+    Interaction,
+    /// A plain `generateContent` call.
+    Call,
+    /// One attempt of one part of a Batch API run.
+    Batch,
+}
+
+impl Mode {
+    /// The word used in intakes, gates and output.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Interaction => "interaction",
+            Self::Call => "call",
+            Self::Batch => "batch",
+        }
+    }
+}
+
+/// The state of a ledger item. The first ten are a job's (design, section 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Intent is written, right before the create call; its answer is awaited under the submit lease.
+    Reserving,
+    /// The create call may or may not have been accepted.
+    Unclear,
+    /// A handle is in the ledger.
+    Submitted,
+    /// Gemini has finished; the result is being persisted under a consume lease.
+    Done,
+    /// The result is durable and handed on. Closed.
+    Consumed,
+    /// Refused or failed for a passing reason; tried again when due.
+    Retryable,
+    /// The remote job expired, was cancelled, is not found or passed its deadline.
+    GivenUp,
+    /// Dead letter: waits for a person or a replay.
+    Parked,
+    /// A replay, or a late result, settled a dead letter. Closed.
+    Recovered,
+    /// A person gave it up or cancelled it. Closed.
+    Discarded,
+    /// An intake whose lines are not all taken yet.
+    Reading,
+    /// An intake whose every line is a job, a repeat or a bad line. Closed.
+    Read,
+    /// A gate; it has no life of its own.
+    Gate,
+}
+
+impl State {
+    /// Every state of a job, in the order of the design's table.
+    pub const OF_JOBS: [Self; 10] = [
+        Self::Reserving,
+        Self::Unclear,
+        Self::Submitted,
+        Self::Done,
+        Self::Consumed,
+        Self::Retryable,
+        Self::GivenUp,
+        Self::Parked,
+        Self::Recovered,
+        Self::Discarded,
+    ];
+
+    /// The word used in the ledger and in output; the same as in its serialized form.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Reserving => "reserving",
+            Self::Unclear => "unclear",
+            Self::Submitted => "submitted",
+            Self::Done => "done",
+            Self::Consumed => "consumed",
+            Self::Retryable => "retryable",
+            Self::GivenUp => "given_up",
+            Self::Parked => "parked",
+            Self::Recovered => "recovered",
+            Self::Discarded => "discarded",
+            Self::Reading => "reading",
+            Self::Read => "read",
+            Self::Gate => "gate",
+        }
+    }
+
+    /// The state with that word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        let others = [Self::Reading, Self::Read, Self::Gate];
+        Self::OF_JOBS.into_iter().chain(others).find(|state| state.word() == word)
+    }
+
+    /// Whether a job in this state has ended: consumed, parked, recovered or discarded. A parked one can still
+    /// be settled by a replay or a late result.
+    #[must_use]
+    pub const fn is_ended(self) -> bool {
+        matches!(self, Self::Consumed | Self::Parked | Self::Recovered | Self::Discarded)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// Where a job's line lies: an intake and the place in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputRef {
+    /// The intake: sha256 of its bytes, 64 hex digits.
+    pub intake: String,
+    /// Line number, from 1, counting every line of the file.
+    pub line: u64,
+    /// Bytes from the start of the intake object.
+    pub offset: u64,
+    /// Bytes of the line without its line ending.
+    pub length: u64,
+}
+
+/// A time until which its holder alone may work on an item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// A token of the process that holds it.
+    pub holder: String,
+    /// When it ends unless renewed.
+    pub until: Millis,
+}
+
+/// What has become of a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// Its remote job may still finish: it is polled.
+    Live,
+    /// Its remote job was seen to have failed or ended without a usable answer.
+    Ended,
+    /// Given up (expired, cancelled, not found, past its deadline); looked at again after 24 h and 48 h.
+    GivenUp,
+}
+
+/// What Gemini calls a job, and what was last seen of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handle {
+    /// The interaction id. Opaque.
+    pub id: String,
+    /// The attempt that made it, from 1.
+    pub attempt: u32,
+    /// The API key that made it: another one may not see it.
+    pub key: KeyId,
+    /// When it was written down.
+    pub at: Millis,
+    /// When its attempt is given up.
+    pub deadline: Millis,
+    /// How often it was found still running: the wait between two looks grows with it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub polls: u32,
+    /// Since when Gemini has answered 403 or 404 for it, without an answer of another kind between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing_since: Option<Millis>,
+    /// What has become of it.
+    pub fate: Fate,
+    /// When it was given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_up_at: Option<Millis>,
+    /// How many of the later looks (24 h, 48 h) have been made.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub looks: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+const fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// One moment of an item's own past: time, state entered, attempt, class.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment(pub Millis, pub State, pub u32, pub Option<String>);
+
+/// One job: a line of an intake.
+///
+/// The whole of it is the ledger item; it stays around 1 KB because it points at its prompt instead of holding it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// The idempotency key.
+    pub key: JobKey,
+    /// This version of the item.
+    pub rev: Rev,
+    /// Its state.
+    pub state: State,
+    /// Since when it has been in that state.
+    pub since: Millis,
+    /// When somebody must next look at it; none when it is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Millis>,
+    /// Who alone may work on it, while it is `reserving` or `done`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Lease>,
+    /// Its line.
+    pub input: InputRef,
+    /// Digest of the line's whole content: the same key with another digest is a bad line, not a repeat.
+    pub content: String,
+    /// Its mode.
+    pub mode: Mode,
+    /// The model, or the agent, that it goes to: the gate's name.
+    pub model: String,
+    /// Attempts it may use.
+    pub max_attempts: u32,
+    /// How long one attempt may take, in seconds.
+    pub deadline_s: u64,
+    /// Attempts counted when they were reserved. Never reset; given back only for a refusal of the whole queue.
+    pub attempts: u32,
+    /// How often its result was tried to be persisted and handed on.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub consume_tries: u32,
+    /// How often a person had it replayed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replays: u32,
+    /// How often it was sent again although an earlier create may have been accepted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub possible_duplicates: u32,
+    /// Whether the next create would be such a sending again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub maybe_accepted: bool,
+    /// Random, written with each reservation: it comes back with an event and proves whose it is.
+    pub nonce: String,
+    /// Every handle on record, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handles: Vec<Handle>,
+    /// The short stable class of what last went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// What last went wrong, in words; at most [`MESSAGE_BYTES`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The object that keeps Gemini's raw answer when it was no success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// The last [`HISTORY_LENGTH`] moments, oldest first.
+    pub history: Vec<Moment>,
+}
+
+impl Job {
+    /// How long one attempt may take.
+    #[must_use]
+    pub const fn deadline(&self) -> Duration {
+        Duration::from_secs(self.deadline_s)
+    }
+
+    /// Goes into `state` at `now`, due at `due_at`, and writes that into the history. The lease ends.
+    pub fn enter(&mut self, state: State, due_at: Option<Millis>, now: Millis) {
+        self.state = state;
+        self.since = now;
+        self.due_at = due_at;
+        self.lease = None;
+        self.history.push(Moment(now, state, self.attempts, self.class.clone()));
+        let surplus = self.history.len().saturating_sub(HISTORY_LENGTH);
+        self.history.drain(..surplus);
+    }
+
+    /// Writes down what went wrong, cut to [`MESSAGE_BYTES`] at a character's border.
+    pub fn blame(&mut self, class: &str, message: &str) {
+        self.class = Some(class.to_owned());
+        self.message = Some(clip(message, MESSAGE_BYTES));
+    }
+
+    /// Whether another attempt may be reserved.
+    #[must_use]
+    pub const fn may_try_again(&self) -> bool {
+        self.attempts < self.max_attempts
+    }
+}
+
+/// `text` cut to at most `bytes` bytes at a character's border, with `…` where it was cut.
+#[must_use]
+pub fn clip(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    let mut end = bytes.saturating_sub('…'.len_utf8());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut cut = text.get(..end).unwrap_or_default().to_owned();
+    cut.push('…');
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_serialized_forms_agree() {
+        for state in State::OF_JOBS.into_iter().chain([State::Reading, State::Read, State::Gate]) {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.word());
+            assert_eq!(State::from_word(state.word()), Some(state));
+        }
+        assert_eq!(State::from_word("failed"), None);
+    }
+
+    #[test]
+    fn clipping_respects_characters_and_the_limit() {
+        assert_eq!(clip("short", 10), "short");
+        assert_eq!(clip("abcdefghij", 6), "abc…");
+        for bytes in 3..12 {
+            let cut = clip("日本語日本語", bytes);
+            assert!(cut.len() <= bytes && cut.ends_with('…'), "{cut}");
+        }
+    }
+}

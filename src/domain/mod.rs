@@ -1,0 +1,14 @@
+//! Pure rules: no I/O, no clock, no randomness, no async.
+
+pub mod classify;
+pub mod extract;
+pub mod failure;
+pub mod gate;
+pub mod intake;
+pub mod interaction;
+pub mod item;
+pub mod job;
+pub mod json;
+pub mod line;
+pub mod schema;
+pub mod time;

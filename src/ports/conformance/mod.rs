@@ -1,0 +1,1 @@
+//! One conformance suite per port: every adapter passes them.

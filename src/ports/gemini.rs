@@ -1,0 +1,60 @@
+//! Gemini, as far as jobs need it. Each error says what is known about the remote side.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::domain::failure::Failure;
+use crate::domain::interaction::Interaction;
+use crate::domain::job::KeyId;
+
+/// Why a create call brought no handle.
+#[derive(Debug, Error)]
+pub enum CreateError {
+    /// No byte of the request reached Gemini (no route, refused connection, failed TLS): nothing was created.
+    #[error("Gemini could not be reached: {0}")]
+    NotSent(String),
+    /// A definite refusal, any 4xx but 408 and 409: nothing was created.
+    #[error("Gemini refused: {}", .0.summary())]
+    Refused(Box<Failure>),
+    /// Bytes were sent and no answer says what became of them: time-out, broken connection, 5xx, 408, 409,
+    /// or a success without a readable id.
+    #[error("it is unclear whether Gemini accepted: {0}")]
+    Unclear(String),
+}
+
+/// Why a read, or a cancel, brought no interaction. None of these says anything about the remote job, but
+/// a `Refused` with 403 or 404 that stays.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// Gemini answered with an error.
+    #[error("Gemini answered: {}", .0.summary())]
+    Refused(Box<Failure>),
+    /// No answer, or one that can't be read.
+    #[error("no answer from Gemini: {0}")]
+    NoAnswer(String),
+    /// The answer is longer than this program takes.
+    #[error("Gemini's answer is longer than {0} bytes")]
+    TooLong(u64),
+}
+
+/// Gemini's interactions. No method retries by itself.
+#[async_trait]
+pub trait Gemini: fmt::Debug + Send + Sync {
+    /// The key that creates.
+    fn creates_as(&self) -> &KeyId;
+
+    /// Whether the key of that fingerprint is at hand, so that a 403 or 404 with it means something.
+    fn has_key(&self, key: &KeyId) -> bool;
+
+    /// Creates a background interaction from a whole request body.
+    async fn create_interaction(&self, body: Bytes) -> Result<Interaction, CreateError>;
+
+    /// Looks at an interaction, with the key that created it when it is at hand, else with the creating one.
+    async fn get_interaction(&self, handle: &str, created_by: &KeyId) -> Result<Interaction, ReadError>;
+
+    /// Asks Gemini to cancel it.
+    async fn cancel_interaction(&self, handle: &str, created_by: &KeyId) -> Result<Interaction, ReadError>;
+}

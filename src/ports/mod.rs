@@ -1,0 +1,12 @@
+//! What the program needs from outside: one small trait a file, with typed errors.
+//!
+//! With the feature `testing`, [`conformance`] holds one suite per port that every adapter passes.
+
+pub mod clock;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
+pub mod gemini;
+pub mod handover;
+pub mod ids;
+pub mod ledger;
+pub mod objects;
