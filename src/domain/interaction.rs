@@ -20,7 +20,7 @@ pub enum Standing {
 }
 
 /// An interaction.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Interaction {
     /// Gemini's own bytes, valid JSON.
     pub raw: Box<serde_json::value::RawValue>,
