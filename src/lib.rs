@@ -6,6 +6,7 @@
 //! Gemini as a server, and [`cli`] turns arguments into calls and outcomes into text.
 
 pub mod adapters;
+pub mod app;
 pub mod domain;
 pub mod ports;
 pub mod simulator;

@@ -52,3 +52,9 @@ pub struct Judgement {
 pub fn classify(failure: &Failure, met: Met) -> Judgement {
     unimplemented!("{failure:?} {met:?}")
 }
+
+/// The class at the cap.
+#[must_use]
+pub fn exhausted(class: &str) -> String {
+    unimplemented!("{class}")
+}

@@ -2,8 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::job::{KeyId, Lease, Mode, Rev};
+use super::classify::{Judgement, Verdict};
+use super::job::{KeyId, Lease, MESSAGE_BYTES, Mode, Rev, clip};
+use super::moves::{Now, named_time};
 use super::time::Millis;
+
+/// The longest time that Gemini can close a gate for with one answer: its longest quota is a day's.
+pub const LONGEST_CLOSING: std::time::Duration = std::time::Duration::from_secs(48 * 3600);
 
 /// The name of the gate that a person closes for everything.
 pub const EVERYTHING: &str = "everything";
@@ -38,6 +43,95 @@ pub struct Gate {
     /// A person's pause, with its reason. No expiry lifts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<String>,
+}
+
+/// How soon to ask again while somebody probes.
+const PROBE_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// What a gate answers to somebody who wants to submit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Submit.
+    Open,
+    /// Its time is over: one may try, after claiming the probe.
+    MayProbe,
+    /// Closed until then at least, or until a person opens it.
+    Closed(Option<Millis>),
+}
+
+impl Gate {
+    /// An open gate that nobody has written yet.
+    #[must_use]
+    pub fn open(name: String, rev: Rev, now: Millis) -> Self {
+        Self {
+            name,
+            rev,
+            since: now,
+            until: None,
+            refusals: 0,
+            class: None,
+            message: None,
+            needs_person: false,
+            probe: None,
+            paused: None,
+        }
+    }
+
+    /// Whether somebody may submit at `now`.
+    #[must_use]
+    pub fn ask(&self, now: Millis) -> Answer {
+        let probing = self.probe.as_ref().filter(|probe| probe.until > now);
+        match (&self.paused, self.until, probing) {
+            (Some(_), _, _) => Answer::Closed(None),
+            (None, None, _) => Answer::Open,
+            (None, Some(until), _) if until > now => Answer::Closed(Some(until)),
+            // A probe is answered within seconds: worth asking again soon.
+            (None, Some(_), Some(probe)) => Answer::Closed(Some(probe.until.min(now.plus(PROBE_WAIT)))),
+            (None, Some(_), None) => Answer::MayProbe,
+        }
+    }
+
+    /// Takes the probe: until its lease ends nobody else may try.
+    pub fn claim_probe(&mut self, holder: &str, now: Now<'_>) {
+        let until = now.policy.lease_from(now.at);
+        self.probe = Some(Lease { holder: holder.to_owned(), until });
+    }
+
+    /// Gives the probe back when it told nothing: the next one may try at once.
+    pub fn drop_probe(&mut self, holder: &str) {
+        if self.probe.as_ref().is_some_and(|probe| probe.holder == holder) {
+            self.probe = None;
+        }
+    }
+
+    /// A create was refused for the whole queue: closed until the named time, or for a default that doubles with
+    /// each refusal in a row; never earlier than it already was.
+    pub fn close(&mut self, judgement: &Judgement, message: &str, now: Now<'_>) {
+        let named = named_time(judgement.delay, now.at).map(|at| at.min(now.at.plus(LONGEST_CLOSING)));
+        let until = named.unwrap_or_else(|| now.at.plus(now.policy.gate_closes(self.refusals)));
+        // Refusals of calls that were under way together are one refusal in a row, not many.
+        let still_closed = self.until.is_some_and(|old| old > now.at);
+        if !still_closed {
+            self.refusals = self.refusals.saturating_add(1);
+        }
+        self.until = Some(self.until.map_or(until, |old| old.max(until)));
+        self.probe = None;
+        self.class = Some(judgement.class.clone());
+        self.message = Some(clip(message, MESSAGE_BYTES));
+        self.needs_person = judgement.verdict == Verdict::Operator;
+        self.since = now.at;
+    }
+
+    /// A create was answered otherwise: open. A person's pause stays.
+    pub fn reopen(&mut self, now: Millis) {
+        self.until = None;
+        self.refusals = 0;
+        self.probe = None;
+        self.class = None;
+        self.message = None;
+        self.needs_person = false;
+        self.since = now;
+    }
 }
 
 /// The name of the gate of a key, mode and model.

@@ -30,6 +30,13 @@ pub struct Intake {
     pub lines: u64,
     /// When it landed.
     pub landed_at: Millis,
+    /// Whether its lines go to more than one model or mode: then a closed gate puts single jobs aside instead of
+    /// holding up the lines behind them.
+    #[serde(default)]
+    pub mixed: bool,
+    /// Why a person cancelled it: its remaining lines become `discarded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<String>,
     /// How far it was read.
     pub cursor: Cursor,
 }

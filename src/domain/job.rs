@@ -180,6 +180,8 @@ pub struct Lease {
 pub enum Fate {
     /// Its remote job may still finish: it is polled.
     Live,
+    /// Its answer is the job's result.
+    Won,
     /// Its remote job was seen to have failed or ended without a usable answer.
     Ended,
     /// Given up (expired, cancelled, not found, past its deadline); looked at again after 24 h and 48 h.
@@ -266,9 +268,12 @@ pub struct Job {
     /// How often it was sent again although an earlier create may have been accepted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub possible_duplicates: u32,
-    /// Whether the next create would be such a sending again.
+    /// Whether an earlier create may have been accepted, so that the next one counts as a possible duplicate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub maybe_accepted: bool,
+    /// Whether the present reservation was counted as one: a definite refusal takes it back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counted_duplicate: bool,
     /// Random, written with each reservation: it comes back with an event and proves whose it is.
     pub nonce: String,
     /// Every handle on record, oldest first.
@@ -283,6 +288,9 @@ pub struct Job {
     /// The object that keeps Gemini's raw answer when it was no success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
+    /// When it first became a dead letter: what settles it afterwards makes it `recovered`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked_at: Option<Millis>,
     /// The last [`HISTORY_LENGTH`] moments, oldest first.
     pub history: Vec<Moment>,
 }
@@ -316,6 +324,13 @@ impl Job {
     pub const fn may_try_again(&self) -> bool {
         self.attempts < self.max_attempts
     }
+}
+
+/// Bytes as people can read them in a line or two, for excerpts; what isn't UTF-8 is replaced.
+#[must_use]
+pub fn excerpt(bytes: &[u8], limit: usize) -> String {
+    let head = bytes.get(..limit.saturating_mul(2)).unwrap_or(bytes);
+    clip(&String::from_utf8_lossy(head).replace(|c: char| c.is_control(), " "), limit)
 }
 
 /// `text` cut to at most `bytes` bytes at a character's border, with `…` where it was cut.

@@ -81,3 +81,10 @@ pub fn parse_header(line: &[u8]) -> Result<Option<Header>, LineError> {
 pub fn parse_line(line: &[u8], header: &Header) -> Result<Option<JobLine>, LineError> {
     unimplemented!("{line:?} {header:?}")
 }
+impl JobLine {
+    /// The request as one value.
+    #[must_use]
+    pub fn request_value(&self) -> serde_json::Value {
+        unimplemented!()
+    }
+}

@@ -10,5 +10,8 @@ pub mod item;
 pub mod job;
 pub mod json;
 pub mod line;
+pub mod moves;
+pub mod policy;
 pub mod schema;
+pub mod step;
 pub mod time;

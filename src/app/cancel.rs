@@ -1,0 +1,141 @@
+//! Cancelling: a person stops a job, or what is left of an intake, here and at Gemini.
+
+use tracing::warn;
+
+use super::engine::{Engine, Trouble};
+use super::report::every;
+use crate::domain::intake::Intake;
+use crate::domain::interaction::Standing;
+use crate::domain::item::Item;
+use crate::domain::job::{Fate, Job, State};
+use crate::ports::gemini::ReadError;
+use crate::ports::ledger::ReplaceError;
+
+/// What cancelling a job came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cancelled {
+    /// It is `discarded`, and nothing of it is known to run at Gemini.
+    Discarded,
+    /// It is `discarded`; these handles could not be stopped at Gemini, for the reason given. Cancelling again tries
+    /// again.
+    StillRemote(Vec<(String, String)>),
+    /// Gemini has finished it already: it is collected as usual, since it is paid for.
+    AlreadyFinished,
+    /// It had ended before.
+    Ended(State),
+}
+
+/// Cancels one job.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn cancel_job(engine: &Engine, job: Job, reason: &str) -> Result<Cancelled, Trouble> {
+    if matches!(job.state, State::Consumed | State::Recovered) {
+        return Ok(Cancelled::Ended(job.state));
+    }
+    if job.state == State::Done {
+        return Ok(Cancelled::AlreadyFinished);
+    }
+    let mut left = Vec::new();
+    let mut stopped = Vec::new();
+    for handle in job.handles.iter().filter(|handle| handle.fate == Fate::Live) {
+        match engine.gemini.cancel_interaction(&handle.id, &handle.key).await {
+            Ok(interaction) if interaction.standing() == Standing::Completed => return Ok(Cancelled::AlreadyFinished),
+            Ok(_) => stopped.push(handle.id.clone()),
+            Err(error) => match after_refusal(engine, &handle.id, &handle.key, error).await {
+                AfterRefusal::Finished => return Ok(Cancelled::AlreadyFinished),
+                AfterRefusal::Over => stopped.push(handle.id.clone()),
+                AfterRefusal::Unknown(why) => left.push((handle.id.clone(), why)),
+            },
+        }
+    }
+    let stored = engine
+        .settle(job, |job, now| {
+            let fits = !matches!(job.state, State::Done | State::Consumed | State::Recovered);
+            if fits {
+                for handle in job.handles.iter_mut().filter(|handle| stopped.contains(&handle.id)) {
+                    handle.fate = Fate::Ended;
+                }
+                if job.state == State::Discarded {
+                    return !stopped.is_empty();
+                }
+                job.discard(reason, now);
+            }
+            fits
+        })
+        .await?;
+    Ok(match stored.state {
+        State::Discarded if left.is_empty() => Cancelled::Discarded,
+        State::Discarded => Cancelled::StillRemote(left),
+        State::Done => Cancelled::AlreadyFinished,
+        other => Cancelled::Ended(other),
+    })
+}
+
+enum AfterRefusal {
+    Finished,
+    Over,
+    Unknown(String),
+}
+
+/// A cancel was not taken: Gemini refuses to cancel what has ended. A look tells which it is.
+async fn after_refusal(
+    engine: &Engine,
+    handle: &str,
+    key: &crate::domain::job::KeyId,
+    error: ReadError,
+) -> AfterRefusal {
+    match engine.gemini.get_interaction(handle, key).await {
+        Ok(interaction) => match interaction.standing() {
+            Standing::Completed => AfterRefusal::Finished,
+            Standing::Running | Standing::RequiresAction => AfterRefusal::Unknown(error.to_string()),
+            Standing::Failed | Standing::Cancelled | Standing::Truncated => AfterRefusal::Over,
+        },
+        Err(second) => {
+            warn!(job.handle = handle, error = %second, "neither cancelled nor looked at");
+            AfterRefusal::Unknown(error.to_string())
+        }
+    }
+}
+
+/// Cancels what is left of an intake: its lines that wait become `discarded` as they are taken, and its open jobs are
+/// cancelled. Returns each open job with what became of it.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn cancel_intake(engine: &Engine, intake: Intake, reason: &str) -> Result<Vec<(Job, Cancelled)>, Trouble> {
+    let sha256 = intake.sha256.clone();
+    mark(engine, intake, reason).await?;
+    let mut outcomes = Vec::new();
+    for state in State::OF_JOBS.into_iter().filter(|state| !state.is_ended()) {
+        for item in every(engine, state, usize::MAX).await? {
+            if let Item::Job(job) = item
+                && job.input.intake == sha256
+            {
+                let outcome = cancel_job(engine, job.clone(), reason).await?;
+                outcomes.push((job, outcome));
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+async fn mark(engine: &Engine, mut intake: Intake, reason: &str) -> Result<(), Trouble> {
+    loop {
+        if intake.state != State::Reading || intake.cancelled.is_some() {
+            return Ok(());
+        }
+        let read = intake.rev.clone();
+        intake.cancelled = Some(reason.to_owned());
+        intake.due_at = Some(intake.lease.as_ref().map_or_else(|| engine.clock.now(), |lease| lease.until));
+        match engine.replace(&read, Item::Intake(intake)).await {
+            Ok(_) => return Ok(()),
+            Err(ReplaceError::Stale(Some(found))) => match *found {
+                Item::Intake(found) => intake = found,
+                other => return Err(Trouble::NeedsPerson(format!("the ledger item {} is no intake", other.id()))),
+            },
+            Err(ReplaceError::Stale(None)) => return Err(Trouble::NeedsPerson("the intake has vanished".to_owned())),
+            Err(ReplaceError::Ledger(error)) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Collecting: everything that is due and needs no new submission, stepped by one pure function.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use sha2::{Digest, Sha256};
+use tracing::{debug, error, info, warn};
+
+use super::consume;
+use super::engine::{Engine, Trouble};
+use super::look::{Seen, look_at};
+use super::send::operator_message;
+use super::submit::PAGE;
+use crate::domain::interaction::Interaction;
+use crate::domain::item::Item;
+use crate::domain::job::{Job, Rev, State};
+use crate::domain::step::{Action, step};
+use crate::domain::time::Millis;
+
+/// The states whose due items are collected.
+pub const STATES: [State; 5] = [State::Done, State::Reserving, State::Unclear, State::Submitted, State::Parked];
+
+/// What a round of collecting did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Items stepped.
+    pub stepped: u64,
+    /// Results made durable and handed on.
+    pub consumed: u64,
+}
+
+/// Steps what is due, page after page, until nothing new is due or `until` has come.
+///
+/// # Errors
+/// Trouble that stops the tick; passing trouble with one item leaves that item due and goes on with the others.
+pub async fn collect(engine: &Engine, until: Millis) -> Result<Collected, Trouble> {
+    let mut all = Collected::default();
+    // What becomes due meanwhile is the next tick's: so that submitting gets its turn.
+    let start = engine.clock.now();
+    let mut met: HashSet<Rev> = HashSet::new();
+    loop {
+        let mut due = engine.ledger.due(&STATES, start, PAGE).await?;
+        due.retain(|item| met.insert(item.rev().clone()));
+        if due.is_empty() {
+            return Ok(all);
+        }
+        shuffle(engine, &mut due);
+        let mut steps = stream::iter(due)
+            .map(|item| async move {
+                let over = engine.is_stopping() || engine.clock.now() >= until;
+                if over { None } else { Some(step_one(engine, item).await) }
+            })
+            .buffer_unordered(engine.settings.concurrency);
+        let mut trouble = None;
+        let mut over = false;
+        while let Some(step) = steps.next().await {
+            match step {
+                None => over = true,
+                Some(Ok(consumed)) => {
+                    all.stepped += 1;
+                    all.consumed += u64::from(consumed);
+                }
+                Some(Err(Trouble::Passing(why))) => warn!(error = why, "an item could not be brought on now"),
+                Some(Err(stop)) => {
+                    trouble.get_or_insert(stop);
+                }
+            }
+        }
+        if let Some(stop) = trouble {
+            return Err(stop);
+        }
+        if over {
+            return Ok(all);
+        }
+    }
+}
+
+/// Two ticks at once begin at different items.
+fn shuffle(engine: &Engine, items: &mut [Item]) {
+    let length = items.len();
+    if length > 1 {
+        let start = (engine.ids.fraction() * length as f64) as usize;
+        items.rotate_left(start.min(length - 1));
+    }
+}
+
+/// Brings one due item to its next state. True when its result was consumed.
+async fn step_one(engine: &Engine, item: Item) -> Result<bool, Trouble> {
+    let action = step(&item, engine.clock.now());
+    let Item::Job(job) = item else { return Ok(false) };
+    match action {
+        Action::TakeOver => {
+            warn!(job.key = %job.key, job.attempt = job.attempts, "a reservation ran out: unclear");
+            let nonce = job.nonce.clone();
+            let why = "its sender ended or stalled before it wrote down an answer";
+            engine.change_if(&job, |job, now| job.unclear(&nonce, why, now)).await?;
+            Ok(false)
+        }
+        Action::EndGrace => {
+            engine.change_if(&job, |job, now| job.end_grace(now)).await?;
+            Ok(false)
+        }
+        Action::Look(handles) => look(engine, &job, &handles).await,
+        Action::Consume => consume::again(engine, &job).await,
+        Action::Wait if job.due_at.is_some_and(|due| due <= engine.clock.now()) && job.lease.is_none() => {
+            // Not reached by any move that this program makes; said aloud and put off, so that it can't spin.
+            error!(job.key = %job.key, job.state = %job.state, "due, but there is nothing to do for it");
+            let later = engine.settings.policy.poll_max;
+            engine.change(&job, |job, now| job.hold_back(now.at.plus(later))).await?;
+            Ok(false)
+        }
+        Action::Wait | Action::Submit | Action::TakeLines => Ok(false),
+    }
+}
+
+/// Looks at handles one after the other, and writes what they showed in one change.
+async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<bool, Trouble> {
+    let mut seen = Vec::new();
+    for id in handles {
+        let Some(handle) = job.handle(id) else { continue };
+        match look_at(engine, job, handle).await? {
+            Seen::Value(answer) => return consume::begin(engine, job, id, *answer).await,
+            Seen::Rejected(class, message) => return Err(Trouble::NeedsPerson(operator_message(&class, &message))),
+            other => seen.push((id.clone(), other)),
+        }
+    }
+    let mut answer = None;
+    for (id, seen) in &seen {
+        if let Seen::Failed(_, _, Some(interaction)) = seen {
+            answer = Some(keep_answer(engine, job, id, interaction).await?);
+        }
+    }
+    let written = engine
+        .change(job, |job, now| {
+            for (id, seen) in &seen {
+                match seen {
+                    Seen::Running => job.still_running(id, now),
+                    Seen::Failed(judgement, message, _) => job.failed(id, judgement, message, now),
+                    Seen::GivenUp(class, message) => job.give_up(id, class, message, now),
+                    Seen::Missing(message) => job.missing(id, message, now),
+                    Seen::NoNews(why, delay) => {
+                        debug!(job.key = %job.key, job.handle = id, error = why, "no news; looking again later");
+                        job.look_failed(id, *delay, now);
+                    }
+                    Seen::Value(_) | Seen::Rejected(..) => {}
+                }
+            }
+            if answer.is_some() {
+                job.answer.clone_from(&answer);
+            }
+        })
+        .await?;
+    if let Some(job) = written
+        && job.state != State::Submitted
+    {
+        info!(job.key = %job.key, job.state = %job.state, job.class = job.class, "looked at");
+    }
+    Ok(false)
+}
+
+/// Keeps Gemini's raw answer of an attempt that brought no value, before the job is judged by it.
+async fn keep_answer(engine: &Engine, job: &Job, handle: &str, interaction: &Interaction) -> Result<String, Trouble> {
+    let name = answer_object(job, handle);
+    let bytes = Bytes::copy_from_slice(interaction.raw.get().as_bytes());
+    engine.objects.put(&name, bytes).await?;
+    Ok(name)
+}
+
+/// The object of a raw answer: by job and handle.
+#[must_use]
+pub fn answer_object(job: &Job, handle: &str) -> String {
+    let digest = hex::encode(Sha256::digest(handle.as_bytes()));
+    format!("answers/{}.{}.json", job.key, digest.get(..12).unwrap_or(&digest))
+}

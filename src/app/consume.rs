@@ -1,0 +1,179 @@
+//! Consuming: the result made durable and handed on, under a lease, once in effect.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tracing::{info, warn};
+
+use super::engine::{Engine, Trouble};
+use super::look::{Answer, Seen, look_at};
+use super::send::operator_message;
+use crate::domain::job::{Fate, InputRef, Job, JobKey, State};
+use crate::ports::objects::{ObjectError, Put};
+
+/// The object of a job's result.
+#[must_use]
+pub fn result_object(key: &JobKey) -> String {
+    format!("results/{key}.json")
+}
+
+/// A result as it is stored and handed on (design, section 10).
+#[derive(Debug, Serialize)]
+struct ResultFile<'a> {
+    idempotency_key: &'a JobKey,
+    input_ref: &'a InputRef,
+    model: &'a str,
+    handle: &'a str,
+    attempts: u32,
+    value: &'a RawValue,
+    usage: Box<RawValue>,
+    finished_at: String,
+    response: &'a RawValue,
+}
+
+/// Takes a finished job under a consume lease and consumes it. False: somebody else was faster, or it could not be
+/// consumed now.
+///
+/// # Errors
+/// Trouble; the job stays `done` and is taken again when its lease has run out.
+pub async fn begin(engine: &Engine, job: &Job, handle: &str, answer: Answer) -> Result<bool, Trouble> {
+    let holder = engine.ids.token();
+    match engine.change(job, |job, now| job.finished(handle, &holder, now)).await? {
+        Some(job) => consume(engine, job, &holder, Some(answer)).await,
+        None => Ok(false),
+    }
+}
+
+/// Takes up a job whose consumer stopped on the way.
+///
+/// # Errors
+/// As [`begin`].
+pub async fn again(engine: &Engine, job: &Job) -> Result<bool, Trouble> {
+    let holder = engine.ids.token();
+    let mut taken = false;
+    let stored = engine
+        .change(job, |job, now| {
+            taken = job.consume_again(&holder, now);
+        })
+        .await?;
+    match stored {
+        Some(job) if taken => consume(engine, job, &holder, None).await,
+        Some(job) => {
+            warn!(job.key = %job.key, "its result could not be consumed in five tries: parked");
+            Ok(false)
+        }
+        None => Ok(false),
+    }
+}
+
+async fn consume(engine: &Engine, job: Job, holder: &str, answer: Option<Answer>) -> Result<bool, Trouble> {
+    let work = persist_and_hand_on(engine, job.clone(), answer);
+    let (job, outcome) = engine.hold(job, work).await;
+    let mine = |job: &Job| job.state == State::Done && job.lease.as_ref().is_some_and(|lease| lease.holder == holder);
+    match outcome {
+        Ok(()) => {
+            let stored = engine
+                .settle(job, |job, now| {
+                    let mine = mine(job);
+                    if mine {
+                        job.consumed(now);
+                    }
+                    mine
+                })
+                .await?;
+            info!(job.key = %stored.key, job.state = %stored.state, job.attempts = stored.attempts, "consumed");
+            Ok(matches!(stored.state, State::Consumed | State::Recovered))
+        }
+        Err(failure) => {
+            warn!(job.key = %job.key, job.tries = job.consume_tries, error = failure.message, "could not be consumed");
+            engine
+                .settle(job, |job, now| {
+                    let mine = mine(job);
+                    if mine {
+                        job.consume_failed(&failure.message, failure.trouble.is_none(), now);
+                        if job.state == State::Parked && failure.result_is_durable {
+                            job.answer = Some(result_object(&job.key));
+                        }
+                    }
+                    mine
+                })
+                .await?;
+            failure.trouble.map_or(Ok(false), Err)
+        }
+    }
+}
+
+/// Why a result was not consumed.
+struct Failure {
+    message: String,
+    result_is_durable: bool,
+    /// The machine's or the operator's matter: the try isn't charged, and the tick ends.
+    trouble: Option<Trouble>,
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        let trouble_stops = matches!(trouble, Trouble::NeedsPerson(_));
+        Self { message: trouble.to_string(), result_is_durable: false, trouble: trouble_stops.then_some(trouble) }
+    }
+}
+
+impl From<ObjectError> for Failure {
+    fn from(error: ObjectError) -> Self {
+        Trouble::from(error).into()
+    }
+}
+
+/// Writes the result if it isn't there yet, and hands on what is there: the first durable result stays.
+async fn persist_and_hand_on(engine: &Engine, job: Job, answer: Option<Answer>) -> Result<(), Failure> {
+    let name = result_object(&job.key);
+    let result = match (engine.objects.size(&name).await?, answer) {
+        (Some(_), _) => engine.objects.get(&name).await?,
+        (None, Some(answer)) => persist(engine, &job, &answer).await?,
+        (None, None) => {
+            let answer = fetch_again(engine, &job).await?;
+            persist(engine, &job, &answer).await?
+        }
+    };
+    let handed = engine.handover.hand_on(&job.key, result).await;
+    handed.map_err(|error| Failure { message: error.to_string(), result_is_durable: true, trouble: None })
+}
+
+async fn persist(engine: &Engine, job: &Job, answer: &Answer) -> Result<Bytes, Failure> {
+    let file = ResultFile {
+        idempotency_key: &job.key,
+        input_ref: &job.input,
+        model: &job.model,
+        handle: &answer.interaction.id,
+        attempts: job.attempts,
+        value: &answer.value,
+        usage: answer.interaction.usage(),
+        finished_at: engine.clock.now().to_string(),
+        response: &answer.interaction.raw,
+    };
+    let written = serde_json::to_vec(&file).map(|mut bytes| {
+        bytes.push(b'\n');
+        Bytes::from(bytes)
+    });
+    let bytes =
+        written.map_err(|error| Trouble::Passing(format!("the result could not be written as JSON: {error}")))?;
+    let name = result_object(&job.key);
+    match engine.objects.put(&name, bytes.clone()).await? {
+        Put::Written => Ok(bytes),
+        Put::AlreadyThere => Ok(engine.objects.get(&name).await?),
+    }
+}
+
+/// The answer once more, from Gemini: the consumer before ended without having made it durable.
+async fn fetch_again(engine: &Engine, job: &Job) -> Result<Answer, Failure> {
+    let passing = |why: String| Failure::from(Trouble::Passing(why));
+    let won = job.handles.iter().find(|handle| handle.fate == Fate::Won);
+    let Some(handle) = won else { return Err(passing("no handle on record has finished".to_owned())) };
+    match look_at(engine, job, handle).await? {
+        Seen::Value(answer) => Ok(*answer),
+        Seen::Rejected(class, message) => Err(Trouble::NeedsPerson(operator_message(&class, &message)).into()),
+        Seen::Running => Err(passing("the finished interaction says that it is running".to_owned())),
+        Seen::Failed(_, message, _) | Seen::GivenUp(_, message) | Seen::Missing(message) => Err(passing(message)),
+        Seen::NoNews(why, _) => Err(passing(why)),
+    }
+}

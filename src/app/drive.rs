@@ -1,0 +1,133 @@
+//! Driving an intake to its end: tick after tick, until every line is taken and every job has ended.
+
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::engine::{Engine, Trouble};
+use super::gates::all_gates;
+use super::lines::{LineReader, Reading, read_line};
+use super::report::{Progress, progress};
+use super::tick::tick;
+use crate::domain::gate::Gate;
+use crate::domain::item::{Item, ItemId};
+use crate::domain::job::{JobKey, State};
+use crate::domain::time::Millis;
+
+/// Every state in which somebody must look at an item sooner or later.
+pub const OPEN: [State; 8] = [
+    State::Done,
+    State::Reserving,
+    State::Unclear,
+    State::Submitted,
+    State::Parked,
+    State::Retryable,
+    State::GivenUp,
+    State::Reading,
+];
+
+/// How long one tick of a drive may begin new things, so that results are collected between submissions.
+const TICK: Duration = Duration::from_secs(5);
+
+/// The longest and the shortest sleep between two ticks.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
+
+/// How a drive ended.
+#[derive(Debug)]
+pub struct Drove {
+    /// How far the intake is.
+    pub progress: Progress,
+    /// Jobs of other intakes that this file's lines name too, and that are dead letters.
+    pub parked_elsewhere: u64,
+    /// Whether it was stopped before the end.
+    pub stopped: bool,
+}
+
+/// Ticks until the intake is over or a person stops it, telling `watch` after each tick how far it is and which gates
+/// are closed.
+///
+/// # Errors
+/// Trouble that needs a person. Passing trouble is logged and the next tick goes on.
+pub async fn drive(engine: &Engine, sha256: &str, mut watch: impl FnMut(&Progress, &[Gate])) -> Result<Drove, Trouble> {
+    let mut elsewhere: Option<Elsewhere> = None;
+    loop {
+        let idle = match tick(engine, engine.clock.now().plus(TICK)).await {
+            Ok(ticked) => ticked.was_idle(),
+            Err(Trouble::Passing(why)) => {
+                warn!(error = why, "a tick ended early; going on");
+                true
+            }
+            Err(stop) => return Err(stop),
+        };
+        let progress = progress(engine, sha256).await?;
+        let gates: Vec<Gate> = all_gates(engine).await?.into_iter().filter(is_closed(engine.clock.now())).collect();
+        watch(&progress, &gates);
+        if progress.is_over() {
+            let others = match elsewhere.take() {
+                Some(others) => others,
+                None => Elsewhere::of(engine, &progress).await?,
+            };
+            let others = others.look(engine).await?;
+            if others.open.is_empty() {
+                return Ok(Drove { progress, parked_elsewhere: others.parked, stopped: false });
+            }
+            elsewhere = Some(others);
+        }
+        if engine.is_stopping() {
+            return Ok(Drove { progress, parked_elsewhere: 0, stopped: true });
+        }
+        if idle {
+            let due = engine.ledger.next_due(&OPEN).await?;
+            let wait = due.map_or(LONGEST_SLEEP, |due| engine.until(due));
+            engine.clock.sleep(wait.clamp(SHORTEST_SLEEP, LONGEST_SLEEP)).await;
+        }
+    }
+}
+
+fn is_closed(now: Millis) -> impl Fn(&Gate) -> bool {
+    move |gate| gate.ask(now) != crate::domain::gate::Answer::Open
+}
+
+/// The jobs of other intakes that an intake's repeats name: the file is over when they are.
+#[derive(Debug, Default)]
+struct Elsewhere {
+    open: Vec<JobKey>,
+    parked: u64,
+}
+
+impl Elsewhere {
+    async fn of(engine: &Engine, progress: &Progress) -> Result<Self, Trouble> {
+        let mut others = Self::default();
+        if progress.intake.cursor.repeats == 0 {
+            return Ok(others);
+        }
+        let sha256 = &progress.intake.sha256;
+        let header = engine.header(sha256).await?;
+        let mut reader = LineReader::new(&*engine.objects, sha256, 0, 0);
+        while let Some(raw) = reader.next().await? {
+            let Reading::Job(line, _) = read_line(&raw, &header) else { continue };
+            if let Some(Item::Job(job)) = engine.ledger.get(&ItemId::job(&line.key)).await?
+                && job.input.intake != *sha256
+            {
+                others.open.push(line.key);
+            }
+        }
+        others.open.sort_unstable();
+        others.open.dedup();
+        Ok(others)
+    }
+
+    /// Drops those that have ended, counting the dead letters.
+    async fn look(self, engine: &Engine) -> Result<Self, Trouble> {
+        let mut still = Self { open: Vec::new(), parked: self.parked };
+        for key in self.open {
+            match engine.ledger.get(&ItemId::job(&key)).await? {
+                Some(Item::Job(job)) if !job.state.is_ended() => still.open.push(key),
+                Some(Item::Job(job)) => still.parked += u64::from(job.state == State::Parked),
+                _ => {}
+            }
+        }
+        Ok(still)
+    }
+}

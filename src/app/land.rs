@@ -1,0 +1,202 @@
+//! Landing an intake: the object first, under its hash; then its ledger item; and only then may the source go away.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+use tokio::fs::File;
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+
+use super::engine::{Engine, Trouble};
+use super::lines::{Reading, check_mode, header, object_name, read_line};
+use crate::domain::intake::{Cursor, Intake};
+use crate::domain::item::{Item, ItemId};
+use crate::domain::job::{Mode, State};
+use crate::ports::ledger::CreateError;
+
+/// How many bad lines a landing reports one by one; all of them are kept as dead letters.
+const BAD_LINES_TOLD: usize = 20;
+
+/// Why a file was not taken in. Nothing of it was.
+#[derive(Debug, Error)]
+pub enum LandError {
+    /// The file can't be used as it is: the sentence says what is wrong with it and where.
+    #[error("{0}")]
+    Unusable(String),
+    /// Trouble with the ledger or the objects.
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
+}
+
+/// What landing found.
+#[derive(Debug)]
+pub struct Landed {
+    /// The ledger item.
+    pub intake: Intake,
+    /// Whether the same bytes had landed before: then nothing was looked through again.
+    pub before: bool,
+    /// Fields that count for the key and are not sent.
+    pub unsent: BTreeSet<String>,
+    /// The first bad lines, `FILE:LINE: class: what is wrong`.
+    pub bad: Vec<String>,
+    /// How many bad lines there are.
+    pub bad_lines: u64,
+}
+
+/// Takes a file in. Handing in the same bytes again finds the intake of the first time.
+///
+/// # Errors
+/// A file that can't be used, with what is wrong; or trouble.
+pub async fn land(engine: &Engine, path: &Path) -> Result<Landed, LandError> {
+    let shown = path.display().to_string();
+    let (sha256, bytes) = digest(path).await.map_err(|why| LandError::Unusable(format!("{shown}: {why}")))?;
+    if bytes == 0 {
+        return Err(LandError::Unusable(format!("{shown}: the file is empty")));
+    }
+    if let Some(Item::Intake(intake)) = engine.ledger.get(&ItemId::intake(&sha256)).await.map_err(Trouble::from)? {
+        return Ok(Landed { intake, before: true, unsent: BTreeSet::new(), bad: Vec::new(), bad_lines: 0 });
+    }
+    store(engine, path, &sha256, bytes).await?;
+    let scan = scan(engine, &sha256, &shown).await?;
+    if scan.lines == 0 {
+        return Err(LandError::Unusable(format!("{shown}: the file holds no jobs")));
+    }
+    let now = engine.clock.now();
+    let file = path.file_name().map_or(shown, |name| name.to_string_lossy().into_owned());
+    let intake = Intake {
+        sha256,
+        rev: engine.rev(),
+        state: State::Reading,
+        since: now,
+        due_at: Some(now),
+        lease: None,
+        file,
+        bytes,
+        lines: scan.lines,
+        landed_at: now,
+        mixed: scan.targets.len() > 1,
+        cancelled: None,
+        cursor: Cursor::default(),
+    };
+    let (intake, before) = match engine.create(&Item::Intake(intake.clone())).await {
+        Ok(()) => (intake, false),
+        Err(CreateError::Exists(found)) => match *found {
+            Item::Intake(intake) => (intake, true),
+            other => return Err(Trouble::NeedsPerson(format!("the ledger item {} is no intake", other.id())).into()),
+        },
+        Err(CreateError::Ledger(error)) => return Err(Trouble::from(error).into()),
+    };
+    Ok(Landed { intake, before, unsent: scan.unsent, bad: scan.bad, bad_lines: scan.bad_lines })
+}
+
+/// sha256 and length of a file.
+async fn digest(path: &Path) -> Result<(String, u64), String> {
+    let words = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "the file may not be read (permissions)".to_owned(),
+        _ => error.to_string(),
+    };
+    let meta = tokio::fs::metadata(path).await.map_err(words)?;
+    if meta.is_dir() {
+        return Err("it is a directory; name a file of jobs, one JSON object a line".to_owned());
+    }
+    if !meta.is_file() {
+        return Err("it is no regular file; put the jobs into a file first".to_owned());
+    }
+    let mut file = File::open(path).await.map_err(words)?;
+    let (mut hash, mut length) = (Sha256::new(), 0);
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let read = file.read(&mut buffer).await.map_err(words)?;
+        if read == 0 {
+            return Ok((hex::encode(hash.finalize()), length));
+        }
+        hash.update(buffer.get(..read).unwrap_or_default());
+        length += read as u64;
+    }
+}
+
+/// Copies the file under its hash. A file that changes meanwhile is refused, since its name would lie.
+async fn store(engine: &Engine, path: &Path, sha256: &str, bytes: u64) -> Result<(), LandError> {
+    let unusable = |error: std::io::Error| LandError::Unusable(format!("{}: {error}", path.display()));
+    let file = File::open(path).await.map_err(unusable)?;
+    let mut source =
+        Checked { file, hash: Sha256::new(), length: 0, expected: (sha256.to_owned(), bytes), changed: false };
+    let put = engine.objects.put_stream(&object_name(sha256), &mut source).await;
+    if source.changed {
+        let why = "the file changed while it was being read; nothing was taken in";
+        return Err(LandError::Unusable(format!("{}: {why}", path.display())));
+    }
+    put.map(drop).map_err(|error| Trouble::from(error).into())
+}
+
+/// A file that fails at its end unless it is what was digested before.
+struct Checked {
+    file: File,
+    hash: Sha256,
+    length: u64,
+    expected: (String, u64),
+    changed: bool,
+}
+
+impl AsyncRead for Checked {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let before = buffer.filled().len();
+        std::task::ready!(Pin::new(&mut self.file).poll_read(context, buffer))?;
+        let fresh = buffer.filled().get(before..).unwrap_or_default();
+        self.hash.update(fresh);
+        self.length += fresh.len() as u64;
+        let ended = fresh.is_empty() && buffer.remaining() > 0;
+        if ended && (hex::encode(self.hash.clone().finalize()), self.length) != self.expected {
+            self.changed = true;
+            return Poll::Ready(Err(std::io::Error::other("the file changed while it was being read")));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[derive(Default)]
+struct Scan {
+    lines: u64,
+    targets: BTreeSet<(Mode, Option<String>)>,
+    unsent: BTreeSet<String>,
+    bad: Vec<String>,
+    bad_lines: u64,
+}
+
+/// Looks through every line once: what is wrong is told at hand-in and not in the night.
+async fn scan(engine: &Engine, sha256: &str, shown: &str) -> Result<Scan, LandError> {
+    let (header, mut reader) = header(&*engine.objects, sha256)
+        .await?
+        .map_err(|(line, error)| LandError::Unusable(format!("{shown}:{line}: {}", error.message)))?;
+    if let Some(mode) = header.mode {
+        check_mode(mode).map_err(|why| LandError::Unusable(format!("{shown}:1: gleaner.{why}")))?;
+    }
+    let mut scan = Scan::default();
+    while let Some(raw) = reader.next().await? {
+        match read_line(&raw, &header) {
+            Reading::Nothing => continue,
+            Reading::Job(line, _) => {
+                scan.unsent.extend(line.unsent);
+                if scan.targets.len() < 2 {
+                    scan.targets.insert((line.mode, line.target));
+                }
+            }
+            Reading::Bad(error) => {
+                scan.bad_lines += 1;
+                if scan.bad.len() < BAD_LINES_TOLD {
+                    scan.bad.push(format!("{shown}:{}: {}: {}", raw.line, error.class, error.message));
+                }
+            }
+        }
+        scan.lines += 1;
+    }
+    Ok(scan)
+}

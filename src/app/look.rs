@@ -1,0 +1,104 @@
+//! Looking at one handle: what Gemini says of it, and what that means for the job.
+
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+
+use super::engine::{Engine, Trouble};
+use crate::domain::classify::{Delay, Judgement, Met, Verdict, classify};
+use crate::domain::extract::extract;
+use crate::domain::failure::Failure;
+use crate::domain::interaction::{Interaction, Standing};
+use crate::domain::job::{Handle, Job};
+use crate::ports::gemini::ReadError;
+
+/// A finished interaction with a usable value.
+#[derive(Debug)]
+pub struct Answer {
+    /// Gemini's own answer.
+    pub interaction: Interaction,
+    /// What the job wanted of it.
+    pub value: Box<RawValue>,
+}
+
+/// What a look at a handle showed.
+#[derive(Debug)]
+pub enum Seen {
+    /// Still under way, or a status that this program doesn't know.
+    Running,
+    /// Finished, with a usable value.
+    Value(Box<Answer>),
+    /// Failed, or finished without a usable value.
+    Failed(Judgement, String, Option<Box<Interaction>>),
+    /// Cancelled at Gemini: an attempt that is given up, with its class and message.
+    GivenUp(&'static str, String),
+    /// 403 or 404 with a key that may see it.
+    Missing(String),
+    /// Nothing that says anything about the remote job; and a delay, when Gemini names one.
+    NoNews(String, Option<Duration>),
+    /// The key itself is refused: nobody's job, the operator's.
+    Rejected(String, String),
+}
+
+/// Asks Gemini about a handle, and judges the answer against the job's line.
+///
+/// # Errors
+/// Trouble with the job's own line.
+pub async fn look_at(engine: &Engine, job: &Job, handle: &Handle) -> Result<Seen, Trouble> {
+    match engine.gemini.get_interaction(&handle.id, &handle.key).await {
+        Ok(interaction) => judge(engine, job, interaction).await,
+        Err(ReadError::Refused(failure)) => Ok(judge_refusal(engine, handle, &failure)),
+        Err(error @ ReadError::NoAnswer(_)) => Ok(Seen::NoNews(error.to_string(), None)),
+        // It would be as long the next time, and sending again would be paid again: a person decides.
+        Err(error @ ReadError::TooLong(_)) => {
+            let judgement =
+                Judgement { verdict: Verdict::Permanent, class: "internal:too_long".to_owned(), delay: None };
+            Ok(Seen::Failed(judgement, error.to_string(), None))
+        }
+    }
+}
+
+async fn judge(engine: &Engine, job: &Job, interaction: Interaction) -> Result<Seen, Trouble> {
+    let fixed = |verdict, class: &str| Judgement { verdict, class: class.to_owned(), delay: None };
+    let status = interaction.status.clone();
+    Ok(match interaction.standing() {
+        Standing::Running => Seen::Running,
+        Standing::Completed => {
+            let (_, expectation) = engine.line_of(&job.input).await?;
+            match extract(&interaction, &expectation) {
+                Ok(value) => Seen::Value(Box::new(Answer { interaction, value })),
+                Err((judgement, message)) => Seen::Failed(judgement, message, Some(Box::new(interaction))),
+            }
+        }
+        Standing::Failed => {
+            let failure = interaction.failure();
+            Seen::Failed(classify(&failure, Met::InWork), failure.summary(), Some(Box::new(interaction)))
+        }
+        Standing::Truncated => {
+            let message = format!("the answer was cut short (status {status}): raise its limit and replay");
+            Seen::Failed(fixed(Verdict::Permanent, "truncated"), message, Some(Box::new(interaction)))
+        }
+        Standing::RequiresAction => {
+            let message = "the model asks for the result of a function call, which nobody gives here".to_owned();
+            Seen::Failed(fixed(Verdict::Permanent, "requires_action"), message, Some(Box::new(interaction)))
+        }
+        Standing::Cancelled => Seen::GivenUp("cancelled", "it was cancelled at Gemini, not from here".to_owned()),
+    })
+}
+
+fn judge_refusal(engine: &Engine, handle: &Handle, failure: &Failure) -> Seen {
+    let judgement = classify(failure, Met::OnCreate);
+    let delay = match judgement.delay {
+        Some(Delay::After(wait)) => Some(wait),
+        // A daily quota on reading is no reason to leave results alone until midnight.
+        Some(Delay::NextPacificMidnight) | None => None,
+    };
+    match (judgement.verdict, failure.http) {
+        (Verdict::Operator, _) => Seen::Rejected(judgement.class, failure.summary()),
+        (_, Some(403 | 404)) if engine.gemini.has_key(&handle.key) => Seen::Missing(failure.summary()),
+        (_, Some(403 | 404)) => {
+            Seen::NoNews(format!("made with another API key ({}), which is not at hand", handle.key), None)
+        }
+        _ => Seen::NoNews(failure.summary(), delay),
+    }
+}

@@ -1,0 +1,18 @@
+//! What the program does: free functions over ports.
+
+pub mod cancel;
+pub mod collect;
+pub mod consume;
+pub mod cursor;
+pub mod drive;
+pub mod engine;
+pub mod gates;
+pub mod land;
+pub mod lines;
+pub mod look;
+pub mod report;
+pub mod send;
+pub mod settings;
+pub mod submit;
+pub mod take;
+pub mod tick;

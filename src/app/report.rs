@@ -1,0 +1,233 @@
+//! Reports: what an intake's lines have become, what the ledger holds, which dead letters wait.
+
+use serde::Serialize;
+
+use super::engine::{Engine, Trouble};
+use crate::domain::intake::Intake;
+use crate::domain::item::{Item, ItemId, Kind};
+use crate::domain::job::State;
+use crate::domain::time::Millis;
+use crate::ports::ledger::{Count, Place, Total};
+
+/// What an intake's lines have become. `jobs = consumed + parked + recovered + discarded + open`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Jobs of this intake.
+    pub jobs: u64,
+    /// Results durable and handed on.
+    pub consumed: u64,
+    /// Dead letters.
+    pub parked: u64,
+    /// Dead letters that were settled.
+    pub recovered: u64,
+    /// Given up by a person.
+    pub discarded: u64,
+    /// Not ended yet.
+    pub open: u64,
+    /// Lines whose job was there already.
+    pub repeats: u64,
+    /// Lines that no job could be made of.
+    pub bad_lines: u64,
+    /// Sendings again after a create that may have been accepted.
+    pub possible_duplicates: u64,
+}
+
+/// How far an intake is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// The intake as it is stored.
+    pub intake: Intake,
+    /// What its lines have become.
+    pub tally: Tally,
+    /// Jobs in each state.
+    pub states: Vec<(State, u64)>,
+    /// Bad lines that nobody has settled.
+    pub bad_lines_parked: u64,
+}
+
+impl Progress {
+    /// Lines that were not taken yet.
+    #[must_use]
+    pub const fn waiting(&self) -> u64 {
+        self.intake.lines.saturating_sub(self.intake.cursor.taken())
+    }
+
+    /// Whether every line is taken and every job has ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.intake.state == State::Read && self.tally.open == 0
+    }
+
+    /// The sums that must hold once every line is taken; what doesn't hold, in words.
+    #[must_use]
+    pub fn wrong_sums(&self) -> Option<String> {
+        let (cursor, lines, tally) = (self.intake.cursor, self.intake.lines, self.tally);
+        if self.intake.state != State::Read {
+            return None;
+        }
+        let ended = tally.consumed + tally.parked + tally.recovered + tally.discarded;
+        if cursor.taken() != lines {
+            return Some(format!("{lines} lines landed, but {} were taken", cursor.taken()));
+        }
+        if tally.jobs != cursor.jobs || tally.jobs != tally.open + ended {
+            return Some(format!(
+                "{} lines became jobs, but {} open and {ended} ended are in the ledger",
+                cursor.jobs, tally.open
+            ));
+        }
+        None
+    }
+}
+
+/// How far an intake is now. The cost does not grow with the intake.
+///
+/// # Errors
+/// Trouble with the ledger; an intake that isn't there.
+pub async fn progress(engine: &Engine, sha256: &str) -> Result<Progress, Trouble> {
+    let Some(Item::Intake(intake)) = engine.ledger.get(&ItemId::intake(sha256)).await? else {
+        return Err(Trouble::NeedsPerson(format!("the intake {sha256} is not in the ledger")));
+    };
+    let totals = engine.ledger.totals(sha256).await?;
+    let in_state = |kind, state| {
+        let of = |total: &&Total| total.kind == kind && total.state == state;
+        totals.iter().filter(of).map(|total| total.items).sum::<u64>()
+    };
+    let states: Vec<(State, u64)> = State::OF_JOBS.map(|state| (state, in_state(Kind::Job, state))).into();
+    let tally = Tally {
+        jobs: states.iter().map(|(_, items)| items).sum(),
+        consumed: in_state(Kind::Job, State::Consumed),
+        parked: in_state(Kind::Job, State::Parked),
+        recovered: in_state(Kind::Job, State::Recovered),
+        discarded: in_state(Kind::Job, State::Discarded),
+        open: states.iter().filter(|(state, _)| !state.is_ended()).map(|(_, items)| items).sum(),
+        repeats: intake.cursor.repeats,
+        bad_lines: intake.cursor.bad_lines,
+        possible_duplicates: totals.iter().map(|total| total.possible_duplicates).sum(),
+    };
+    Ok(Progress { intake, tally, states, bad_lines_parked: in_state(Kind::BadLine, State::Parked) })
+}
+
+/// Counts of the whole ledger, with the lines that wait in intakes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Every kind and state that has items.
+    pub counts: Vec<Count>,
+    /// Lines that no worker has taken yet, over all intakes.
+    pub waiting: u64,
+    /// When the next item is due.
+    pub next_due: Option<Millis>,
+    /// Now.
+    pub at: Millis,
+}
+
+/// Counts the ledger.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn status(engine: &Engine) -> Result<Status, Trouble> {
+    let mut waiting = 0;
+    for item in every(engine, State::Reading, usize::MAX).await? {
+        if let Item::Intake(intake) = item {
+            waiting += intake.lines.saturating_sub(intake.cursor.taken());
+        }
+    }
+    Ok(Status {
+        counts: engine.ledger.counts().await?,
+        waiting,
+        next_due: engine.ledger.next_due(&super::drive::OPEN).await?,
+        at: engine.clock.now(),
+    })
+}
+
+/// A dead letter as `dead` lists it (design, section 10).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Dead {
+    /// The idempotency key of a job; the item's id of a bad line.
+    pub id: String,
+    /// The run, for rows; none for jobs.
+    pub run: Option<String>,
+    /// The row's key, for rows; none for jobs.
+    pub key: Option<String>,
+    /// Its class.
+    pub class: String,
+    /// What went wrong.
+    pub message: String,
+    /// Attempts used.
+    pub attempts: u32,
+    /// How often it was replayed.
+    pub replays: u32,
+    /// When it first became a dead letter, RFC 3339.
+    pub first_seen: String,
+    /// When it last did.
+    pub last_seen: String,
+}
+
+/// The dead letters that wait, oldest first, at most `limit`; of one class or class prefix (`blocked`), when asked.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn dead(engine: &Engine, class: Option<&str>, limit: usize) -> Result<Vec<Dead>, Trouble> {
+    let fits = |found: &str| {
+        class.is_none_or(|class| found == class || found.strip_prefix(class).is_some_and(|rest| rest.starts_with(':')))
+    };
+    let mut dead = Vec::new();
+    let mut place = None;
+    loop {
+        let page = engine.ledger.in_state(State::Parked, place.as_ref(), PAGE).await?;
+        let Some(last) = page.last() else { return Ok(dead) };
+        place = Some(Place(last.since(), last.id()));
+        for letter in page.iter().filter_map(letter).filter(|letter| fits(&letter.class)) {
+            if dead.len() == limit {
+                return Ok(dead);
+            }
+            dead.push(letter);
+        }
+    }
+}
+
+fn letter(item: &Item) -> Option<Dead> {
+    match item {
+        Item::Job(job) => Some(Dead {
+            id: job.key.to_string(),
+            run: None,
+            key: None,
+            class: job.class.clone().unwrap_or_default(),
+            message: job.message.clone().unwrap_or_default(),
+            attempts: job.attempts,
+            replays: job.replays,
+            first_seen: job.parked_at.unwrap_or(job.since).to_string(),
+            last_seen: job.since.to_string(),
+        }),
+        Item::BadLine(bad) => Some(Dead {
+            id: item.id().to_string(),
+            run: None,
+            key: None,
+            class: bad.class.clone(),
+            message: format!("{} line {}: {}", bad.file, bad.input.line, bad.message),
+            attempts: 0,
+            replays: 0,
+            first_seen: bad.first_seen.to_string(),
+            last_seen: bad.since.to_string(),
+        }),
+        Item::Intake(_) | Item::Gate(_) => None,
+    }
+}
+
+/// How many items a listing takes at once.
+const PAGE: usize = 500;
+
+/// Every item in a state, oldest first, at most `limit`.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn every(engine: &Engine, state: State, limit: usize) -> Result<Vec<Item>, Trouble> {
+    let mut items: Vec<Item> = Vec::new();
+    loop {
+        let place = items.last().map(|item| Place(item.since(), item.id()));
+        let page = engine.ledger.in_state(state, place.as_ref(), PAGE.min(limit.saturating_sub(items.len()))).await?;
+        if page.is_empty() {
+            return Ok(items);
+        }
+        items.extend(page);
+    }
+}

@@ -1,0 +1,138 @@
+//! Sending one reserved job: the create call, and what its answer means for the job and the gate.
+
+use bytes::Bytes;
+use tracing::{debug, info, warn};
+
+use super::engine::{Engine, Trouble};
+use super::gates::{Gates, Pass};
+use crate::domain::classify::{Judgement, Met, Verdict, classify};
+use crate::domain::interaction::Interaction;
+use crate::domain::job::{Handle, Job, State};
+use crate::domain::line::JobLine;
+use crate::domain::moves::{Ticket, fresh_handle};
+use crate::ports::gemini::CreateError;
+
+/// What came of sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// Its handle is in the ledger.
+    Submitted,
+    /// Gemini may have accepted it or not.
+    Unclear,
+    /// Refused for a reason of its own.
+    Refused,
+    /// Refused for the whole queue: the gate is closed, the attempt given back.
+    GateClosed,
+    /// Its reservation was lost before anything was sent.
+    NotSent,
+}
+
+/// A fresh ticket for a reservation.
+#[must_use]
+pub fn ticket(engine: &Engine) -> Ticket {
+    Ticket { nonce: engine.ids.token(), holder: engine.ids.token() }
+}
+
+/// Sends a job that was just reserved here, under its lease, and writes down what came of it. The call is made once.
+///
+/// # Errors
+/// Trouble with the ledger: what is in it is true, and the next tick goes on from there. A refusal that only a
+/// person can mend.
+pub async fn send(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job, line: &JobLine) -> Result<Sent, Trouble> {
+    let (mode, model) = (job.mode, job.model.clone());
+    let Some(job) = fresh_lease(engine, job).await? else {
+        gates.no_news(mode, &model, pass).await?;
+        return Ok(Sent::NotSent);
+    };
+    let nonce = job.nonce.clone();
+    let body = Bytes::from(line.create_body(&engine.settings.model));
+    let (job, answer) = engine.hold(job, engine.gemini.create_interaction(body)).await;
+    match answer {
+        Ok(interaction) => {
+            attach(engine, job, &nonce, &interaction).await?;
+            gates.accepted(mode, &model, pass).await?;
+            Ok(Sent::Submitted)
+        }
+        Err(CreateError::Unclear(why)) => {
+            warn!(job.key = %job.key, job.attempt = job.attempts, error = why, "unclear whether Gemini accepted it");
+            engine.settle(job, |job, now| job.unclear(&nonce, &why, now)).await?;
+            gates.no_news(mode, &model, pass).await?;
+            Ok(Sent::Unclear)
+        }
+        Err(CreateError::NotSent(why)) => {
+            let judgement = Judgement { verdict: Verdict::Queue, class: "queue:unreachable".to_owned(), delay: None };
+            close(engine, gates, job, &judgement, &format!("Gemini could not be reached: {why}")).await
+        }
+        Err(CreateError::Refused(failure)) => {
+            let judgement = classify(&failure, Met::OnCreate);
+            let message = failure.summary();
+            match judgement.verdict {
+                Verdict::Queue | Verdict::Operator => close(engine, gates, job, &judgement, &message).await,
+                Verdict::Permanent | Verdict::Retryable => {
+                    info!(job.key = %job.key, job.class = judgement.class, "refused");
+                    engine.settle(job, |job, now| job.refused(&nonce, &judgement, &message, now)).await?;
+                    gates.accepted(mode, &model, pass).await?;
+                    Ok(Sent::Refused)
+                }
+            }
+        }
+    }
+}
+
+/// The remaining lease is checked before anything is sent. None: the reservation is not ours any more.
+async fn fresh_lease(engine: &Engine, job: Job) -> Result<Option<Job>, Trouble> {
+    let Some(lease) = job.lease.clone() else { return Ok(None) };
+    let now = engine.clock.now();
+    let enough = engine.settings.policy.submit_lease / 3;
+    if lease.until.since(now) > enough {
+        return Ok(Some(job));
+    }
+    // A third is left at most: renewed first, which also proves that nobody has taken it over.
+    engine.change_if(&job, |job, now| job.renew(&lease.holder, now)).await
+}
+
+/// Writes the handle down, whatever has become of the reservation meanwhile: what was accepted is collected.
+async fn attach(engine: &Engine, job: Job, nonce: &str, interaction: &Interaction) -> Result<(), Trouble> {
+    let handle = handle_of(engine, &job, interaction);
+    let stored = engine.settle(job, |job, now| job.attach(handle.clone(), nonce, now)).await?;
+    if stored.state == State::Discarded {
+        warn!(job.key = %stored.key, job.handle = handle.id, "discarded while it was being sent: it runs at Gemini; cancel it again to stop it there");
+    }
+    debug!(job.key = %stored.key, job.handle = handle.id, job.attempt = stored.attempts, "submitted");
+    Ok(())
+}
+
+fn handle_of(engine: &Engine, job: &Job, interaction: &Interaction) -> Handle {
+    let key = engine.gemini.creates_as().clone();
+    fresh_handle(interaction.id.clone(), job.attempts, key, job.deadline(), engine.clock.now())
+}
+
+/// A refusal that concerns the whole queue: the gate closes first, then the attempt is given back in one write with
+/// the job's wait. A crash in between leaves the reservation to run out as unclear, which loses nothing.
+async fn close(
+    engine: &Engine,
+    gates: &Gates<'_>,
+    job: Job,
+    judgement: &Judgement,
+    message: &str,
+) -> Result<Sent, Trouble> {
+    let until = gates.refused(job.mode, &job.model, judgement, message).await?;
+    let nonce = job.nonce.clone();
+    engine.settle(job, |job, now| job.give_back(&nonce, &judgement.class, message, until, now)).await?;
+    match judgement.verdict {
+        Verdict::Operator => Err(Trouble::NeedsPerson(operator_message(&judgement.class, message))),
+        _ => Ok(Sent::GateClosed),
+    }
+}
+
+/// One clear sentence for a refusal that only a person can mend.
+#[must_use]
+pub fn operator_message(class: &str, message: &str) -> String {
+    let mend = match class {
+        "operator:billing" => "enable billing for the key's project, or use a key of another project",
+        _ => "set GEMINI_API_KEY to a key that is valid for the Gemini API",
+    };
+    format!(
+        "Gemini refuses this API key ({class}): {message}\nTo mend it: {mend}. No job was charged for it; run again afterwards."
+    )
+}

@@ -1,0 +1,229 @@
+//! Settings: `GLEANER_*` and `GEMINI_*`, the same names everywhere (design, section 10).
+
+use std::fmt;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::domain::policy::{OnUnclear, Policy};
+
+/// Gemini's own address.
+pub const GEMINI_BASE_URL: &str = "https://generativelanguage.googleapis.com";
+
+/// A setting that can't be read. Nothing starts with it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the setting {name} can't be read: {why} (it is {value:?})")]
+pub struct SettingError {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// Every setting, read once at start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `GEMINI_BASE_URL`.
+    pub base_url: String,
+    /// `GLEANER_MODEL`: for lines that name none.
+    pub model: String,
+    /// `GLEANER_MAX_ATTEMPTS`: per job, where the intake says nothing.
+    pub max_attempts: u32,
+    /// `GLEANER_DEADLINE`: of one attempt, where the intake says nothing.
+    pub deadline: Duration,
+    /// `GLEANER_CONCURRENCY`: requests to Gemini under way at once.
+    pub concurrency: usize,
+    /// `GLEANER_HTTP_TIMEOUT`: one request.
+    pub http_timeout: Duration,
+    /// The waits and choices behind a job's moves.
+    pub policy: Policy,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            base_url: GEMINI_BASE_URL.to_owned(),
+            model: "gemini-flash-latest".to_owned(),
+            max_attempts: 4,
+            deadline: Duration::from_secs(72 * 3600),
+            concurrency: 16,
+            http_timeout: Duration::from_secs(60),
+            policy: Policy::default(),
+        }
+    }
+}
+
+/// The names of all settings, with their defaults and what they are, for `--help` and for telling unknown ones.
+pub const NAMES: &[(&str, &str, &str)] = &[
+    ("GEMINI_API_KEY", "", "the API key; several with commas between: the first creates, all read"),
+    ("GEMINI_BASE_URL", GEMINI_BASE_URL, "where Gemini is"),
+    ("GLEANER_DATA", ".gleaner", "the data folder"),
+    ("GLEANER_MODEL", "gemini-flash-latest", "for lines that name none"),
+    ("GLEANER_MAX_ATTEMPTS", "4", "per job"),
+    ("GLEANER_DEADLINE", "72h", "of one attempt; then it is given up"),
+    ("GLEANER_CONCURRENCY", "16", "requests to Gemini under way at once"),
+    ("GLEANER_HTTP_TIMEOUT", "60s", "one request"),
+    ("GLEANER_SUBMIT_LEASE", "120s", "submit and consume leases"),
+    ("GLEANER_UNCLEAR_GRACE", "15m", "how long an unclear create waits before the policy decides"),
+    ("GLEANER_ON_UNCLEAR", "resubmit", "or park"),
+    ("GLEANER_POLL_MIN", "10s", "first wait between two looks at a running job"),
+    ("GLEANER_POLL_MAX", "5m", "longest wait between two looks"),
+    ("GLEANER_NOT_FOUND_GRACE", "10m", "how long 403 or 404 on a known handle is not believed"),
+    ("GLEANER_BACKOFF_BASE", "2s", "back-off between attempts: base"),
+    ("GLEANER_BACKOFF_MAX", "30s", "back-off between attempts: cap"),
+    ("GLEANER_GATE_WAIT", "30s", "how long submission stops when Gemini refuses and names no time; doubles"),
+    ("GLEANER_GATE_WAIT_MAX", "10m", "where that doubling ends"),
+    ("GLEANER_LOG", "warn", "log filter for standard error, such as info or gleaner=debug"),
+];
+
+/// Where settings come from: a name in, its value out. An empty value counts as not set.
+pub type Source<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Settings {
+    /// Reads every setting; those that are not set keep the value they have in `self`.
+    ///
+    /// # Errors
+    /// The first setting that can't be read, with its name.
+    pub fn read(mut self, source: Source<'_>) -> Result<Self, SettingError> {
+        let at_least_a_moment = Duration::from_millis(1);
+        text(source, "GEMINI_BASE_URL", &mut self.base_url);
+        text(source, "GLEANER_MODEL", &mut self.model);
+        number(source, "GLEANER_MAX_ATTEMPTS", 1..=100, &mut self.max_attempts)?;
+        number(source, "GLEANER_CONCURRENCY", 1..=1000, &mut self.concurrency)?;
+        duration(source, "GLEANER_DEADLINE", Duration::from_secs(1), &mut self.deadline)?;
+        duration(source, "GLEANER_HTTP_TIMEOUT", at_least_a_moment, &mut self.http_timeout)?;
+        let policy = &mut self.policy;
+        duration(source, "GLEANER_SUBMIT_LEASE", Duration::from_millis(100), &mut policy.submit_lease)?;
+        duration(source, "GLEANER_UNCLEAR_GRACE", Duration::ZERO, &mut policy.unclear_grace)?;
+        duration(source, "GLEANER_POLL_MIN", at_least_a_moment, &mut policy.poll_min)?;
+        duration(source, "GLEANER_POLL_MAX", at_least_a_moment, &mut policy.poll_max)?;
+        duration(source, "GLEANER_NOT_FOUND_GRACE", Duration::ZERO, &mut policy.not_found_grace)?;
+        duration(source, "GLEANER_BACKOFF_BASE", Duration::ZERO, &mut policy.backoff_base)?;
+        duration(source, "GLEANER_BACKOFF_MAX", Duration::ZERO, &mut policy.backoff_max)?;
+        duration(source, "GLEANER_GATE_WAIT", at_least_a_moment, &mut policy.gate_wait)?;
+        duration(source, "GLEANER_GATE_WAIT_MAX", at_least_a_moment, &mut policy.gate_wait_max)?;
+        on_unclear(source, &mut policy.on_unclear)?;
+        Ok(self)
+    }
+}
+
+/// Names in `given` that begin with `GLEANER_` and are no setting: most likely misspelt.
+pub fn unknown(given: impl Iterator<Item = String>) -> Vec<String> {
+    let known = |name: &str| NAMES.iter().any(|(known, ..)| *known == name);
+    given.filter(|name| name.starts_with("GLEANER_") && !name.starts_with("GLEANER_TEST_") && !known(name)).collect()
+}
+
+fn set(source: Source<'_>, name: &str) -> Option<String> {
+    source(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+fn text(source: Source<'_>, name: &str, into: &mut String) {
+    if let Some(value) = set(source, name) {
+        *into = value;
+    }
+}
+
+fn number<N>(
+    source: Source<'_>,
+    name: &'static str,
+    range: std::ops::RangeInclusive<N>,
+    into: &mut N,
+) -> Result<(), SettingError>
+where
+    N: std::str::FromStr + PartialOrd + fmt::Display,
+{
+    let Some(value) = set(source, name) else { return Ok(()) };
+    match value.parse::<N>() {
+        Ok(number) if range.contains(&number) => *into = number,
+        _ => {
+            let why = format!("it must be a whole number from {} to {}", range.start(), range.end());
+            return Err(SettingError { name, value, why });
+        }
+    }
+    Ok(())
+}
+
+fn duration(source: Source<'_>, name: &'static str, least: Duration, into: &mut Duration) -> Result<(), SettingError> {
+    let Some(value) = set(source, name) else { return Ok(()) };
+    match humantime::parse_duration(&value) {
+        Ok(duration) if duration >= least => *into = duration,
+        Ok(_) => {
+            let why = format!("it must be at least {}", humantime::format_duration(least));
+            return Err(SettingError { name, value, why });
+        }
+        Err(error) => {
+            let why = format!("{error}; durations are written 250ms, 10s, 15m, 72h");
+            return Err(SettingError { name, value, why });
+        }
+    }
+    Ok(())
+}
+
+fn on_unclear(source: Source<'_>, into: &mut OnUnclear) -> Result<(), SettingError> {
+    let name = "GLEANER_ON_UNCLEAR";
+    let Some(value) = set(source, name) else { return Ok(()) };
+    *into = match value.as_str() {
+        "resubmit" => OnUnclear::Resubmit,
+        "park" => OnUnclear::Park,
+        _ => return Err(SettingError { name, value, why: "it must be resubmit or park".to_owned() }),
+    };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &'static [(&'static str, &'static str)]) -> Result<Settings, SettingError> {
+        let source = |name: &str| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        Settings::default().read(&source)
+    }
+
+    #[test]
+    fn defaults_are_the_documented_ones() {
+        let documented = |name: &str| {
+            let found = NAMES.iter().find(|(known, ..)| *known == name);
+            found.map(|(_, value, _)| (*value).to_owned())
+        };
+        let mut blank = Settings::default();
+        blank.policy.poll_max = Duration::from_secs(1);
+        blank.max_attempts = 99;
+        assert_eq!(blank.read(&documented), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn every_form_of_duration_is_read() {
+        let settings =
+            read(&[("GLEANER_POLL_MIN", "250ms"), ("GLEANER_POLL_MAX", "15m"), ("GLEANER_DEADLINE", "72h")]).unwrap();
+        assert_eq!(settings.policy.poll_min, Duration::from_millis(250));
+        assert_eq!(settings.policy.poll_max, Duration::from_secs(900));
+        assert_eq!(settings.deadline, Duration::from_secs(72 * 3600));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_with_its_name() {
+        for (name, value) in [
+            ("GLEANER_POLL_MIN", "ten"),
+            ("GLEANER_POLL_MIN", "0s"),
+            ("GLEANER_POLL_MIN", "10"),
+            ("GLEANER_MAX_ATTEMPTS", "0"),
+            ("GLEANER_MAX_ATTEMPTS", "four"),
+            ("GLEANER_CONCURRENCY", "-1"),
+            ("GLEANER_ON_UNCLEAR", "retry"),
+            ("GLEANER_SUBMIT_LEASE", "0s"),
+        ] {
+            let source = |asked: &str| (asked == name).then(|| value.to_owned());
+            let error = Settings::default().read(&source).unwrap_err();
+            assert_eq!((error.name, error.value.as_str()), (name, value));
+            assert!(error.to_string().contains(name));
+        }
+    }
+
+    #[test]
+    fn misspelt_names_are_told() {
+        let given = ["GLEANER_MODEL", "GLEANER_POLLMIN", "PATH", "GLEANER_TEST_PYTHON"].map(str::to_owned);
+        assert_eq!(unknown(given.into_iter()), ["GLEANER_POLLMIN"]);
+    }
+}

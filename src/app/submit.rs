@@ -1,0 +1,164 @@
+//! Submitting: jobs whose next attempt is due first, then new lines, as far as the gates and the concurrency allow.
+
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use tracing::{info, warn};
+
+use super::engine::{Engine, Trouble};
+use super::gates::{Gates, Pass};
+use super::look::{Seen, look_at};
+use super::send::{Sent, operator_message, send, ticket};
+use super::take::{Taken, take_lines};
+use crate::domain::classify::exhausted;
+use crate::domain::item::Item;
+use crate::domain::job::{Handle, Job, State};
+use crate::domain::step::{Action, step};
+use crate::domain::time::Millis;
+
+/// How many due items are taken at once.
+pub const PAGE: usize = 500;
+
+/// A gate that closes for less than this isn't worth a write to each job that waits for it.
+const SHORT: Duration = Duration::from_secs(10);
+
+/// What a round of submitting did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Submitted {
+    /// Jobs sent again.
+    pub again: u64,
+    /// Jobs sent for the first time.
+    pub first: u64,
+    /// Lines that a cursor moved over.
+    pub lines: u64,
+}
+
+/// Submits what is due, until `until`.
+///
+/// # Errors
+/// Trouble that stops the tick.
+pub async fn submit(engine: &Engine, until: Millis) -> Result<Submitted, Trouble> {
+    let gates = Gates::new(engine);
+    let again = submit_again(engine, &gates, until).await?;
+    let Taken { lines, sent, .. } = submit_lines(engine, &gates, until).await?;
+    Ok(Submitted { again, first: sent, lines })
+}
+
+async fn submit_again(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Result<u64, Trouble> {
+    let now = engine.clock.now();
+    let due = engine.ledger.due(&[State::Retryable, State::GivenUp], now, PAGE).await?;
+    let mut under_way = stream::iter(due.into_iter().filter_map(|item| match item {
+        Item::Job(job) => Some(job),
+        _ => None,
+    }))
+    .map(|job| async move {
+        let over = engine.is_stopping() || engine.clock.now() >= until;
+        if over { Ok(false) } else { try_again(engine, gates, job).await }
+    })
+    .buffer_unordered(engine.settings.concurrency);
+    let (mut sent, mut trouble) = (0, None);
+    while let Some(outcome) = under_way.next().await {
+        match outcome {
+            Ok(was_sent) => sent += u64::from(was_sent),
+            Err(Trouble::Passing(why)) => warn!(error = why, "a job could not be sent again now"),
+            Err(stop) => {
+                trouble.get_or_insert(stop);
+            }
+        }
+    }
+    trouble.map_or(Ok(sent), Err)
+}
+
+async fn submit_lines(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Result<Taken, Trouble> {
+    let mut all = Taken::default();
+    let due = engine.ledger.due(&[State::Reading], engine.clock.now(), PAGE).await?;
+    for item in due {
+        if engine.is_stopping() || engine.clock.now() >= until {
+            break;
+        }
+        if step(&item, engine.clock.now()) != Action::TakeLines {
+            continue;
+        }
+        if let Item::Intake(intake) = item {
+            let taken = take_lines(engine, gates, intake, until).await?;
+            all.lines += taken.lines;
+            all.sent += taken.sent;
+        }
+    }
+    Ok(all)
+}
+
+/// Reserves a job's next attempt and sends it. False: it was not sent now.
+async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> Result<bool, Trouble> {
+    if step(&Item::Job(job.clone()), engine.clock.now()) != Action::Submit {
+        return Ok(false);
+    }
+    if !job.may_try_again() {
+        let class = job.class.clone().unwrap_or_else(|| "unknown".to_owned());
+        let message = job.message.clone().unwrap_or_default();
+        engine.change(&job, |job, now| job.park(&exhausted(&class), &message, now)).await?;
+        return Ok(false);
+    }
+    let pass = gates.ask(job.mode, &job.model).await?;
+    if let Pass::Closed(until) = pass {
+        let now = engine.clock.now();
+        let until = until.unwrap_or_else(|| now.plus(engine.settings.policy.poll_max));
+        if until.since(now) > SHORT {
+            engine.change(&job, |job, _| job.hold_back(until)).await?;
+        }
+        return Ok(false);
+    }
+    let (mode, model) = (job.mode, job.model.clone());
+    match reserve_again(engine, job).await {
+        Ok(Some(job)) => {
+            let (line, _) = engine.line_of(&job.input).await?;
+            Ok(send(engine, gates, &pass, job, &line).await? != Sent::NotSent)
+        }
+        Ok(None) => {
+            gates.no_news(mode, &model, &pass).await?;
+            Ok(false)
+        }
+        Err(trouble) => {
+            gates.no_news(mode, &model, &pass).await?;
+            Err(trouble)
+        }
+    }
+}
+
+async fn reserve_again(engine: &Engine, job: Job) -> Result<Option<Job>, Trouble> {
+    let Some(job) = look_back(engine, job).await? else { return Ok(None) };
+    let ticket = ticket(engine);
+    info!(job.key = %job.key, job.attempt = job.attempts + 1, job.class = job.class, "sending again");
+    engine.change(&job, |job, now| job.reserve(ticket, now)).await
+}
+
+/// Looks once more at every handle on record before anything is sent again. None: one of them is still the job's, or
+/// could not be looked at, or somebody else changed the job.
+async fn look_back(engine: &Engine, job: Job) -> Result<Option<Job>, Trouble> {
+    for handle in job.handles.clone() {
+        match look_at(engine, &job, &handle).await? {
+            Seen::Missing(_) | Seen::Failed(..) | Seen::GivenUp(..) => {}
+            Seen::Running if !may_revive(&handle, engine.clock.now()) => {}
+            Seen::Running => {
+                engine.change(&job, |job, now| job.revive(&handle.id, now)).await?;
+                return Ok(None);
+            }
+            Seen::Value(answer) => {
+                super::consume::begin(engine, &job, &handle.id, *answer).await?;
+                return Ok(None);
+            }
+            Seen::NoNews(_, delay) => {
+                let wait = delay.unwrap_or(engine.settings.policy.poll_min);
+                engine.change(&job, |job, now| job.hold_back(now.at.plus(wait))).await?;
+                return Ok(None);
+            }
+            Seen::Rejected(class, message) => return Err(Trouble::NeedsPerson(operator_message(&class, &message))),
+        }
+    }
+    Ok(Some(job))
+}
+
+/// A handle that passed its deadline is expected to be running still; that alone doesn't bring it back.
+fn may_revive(handle: &Handle, now: Millis) -> bool {
+    handle.deadline > now
+}

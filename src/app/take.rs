@@ -1,0 +1,376 @@
+//! Taking lines from an intake: each is reserved immediately before it is sent, and the cursor moves only over lines
+//! whose outcome is durable. After a crash the same lines are met again and found reserved.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use tracing::{debug, warn};
+
+use super::cursor::{Outcome, Tracker};
+use super::engine::{Engine, Trouble};
+use super::gates::{Gates, Pass};
+use super::lines::{LineReader, RawLine, Reading, read_line};
+use super::send::{Sent, send, ticket};
+use crate::domain::intake::Intake;
+use crate::domain::item::{BadLine, Item};
+use crate::domain::job::{Job, Lease, State, excerpt};
+use crate::domain::line::{Header, JobLine, LineError};
+use crate::domain::time::Millis;
+use crate::ports::ledger::{CreateError, ReplaceError};
+
+/// How many lines the cursor may lag behind before it is written: what a crash makes the next holder read again.
+const CURSOR_EVERY: u64 = 500;
+
+/// How much of a bad line its item shows.
+const EXCERPT_BYTES: usize = 200;
+
+/// What one taking of lines did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Lines that the cursor moved over.
+    pub lines: u64,
+    /// Jobs sent.
+    pub sent: u64,
+    /// Whether somebody else holds the intake.
+    pub elsewhere: bool,
+}
+
+/// Takes lines from an intake that is due, until `until`, a closed gate or the end.
+///
+/// # Errors
+/// Trouble that stops the whole tick; what was begun has ended, and the cursor stands where it may.
+pub async fn take_lines(engine: &Engine, gates: &Gates<'_>, intake: Intake, until: Millis) -> Result<Taken, Trouble> {
+    let Some(intake) = lease(engine, intake).await? else {
+        return Ok(Taken { elsewhere: true, ..Taken::default() });
+    };
+    let header = engine.header(&intake.sha256).await?;
+    let reader = LineReader::new(&*engine.objects, &intake.sha256, intake.cursor.offset, intake.cursor.line);
+    let mut taking = Taking {
+        engine,
+        gates,
+        header,
+        tracker: Tracker::new(intake.cursor),
+        intake,
+        reader,
+        under_way: FuturesUnordered::new(),
+        kept: None,
+        closed_until: None,
+        at_end: false,
+        trouble: None,
+        lost: false,
+        done: Taken::default(),
+    };
+    taking.run(until).await?;
+    taking.finish().await
+}
+
+/// Takes the intake's lease. None: somebody else has it, or was faster.
+async fn lease(engine: &Engine, intake: Intake) -> Result<Option<Intake>, Trouble> {
+    let now = engine.now();
+    let held = intake.lease.as_ref().is_some_and(|lease| lease.until > now.at);
+    if held || intake.state != State::Reading {
+        return Ok(None);
+    }
+    let mut next = intake.clone();
+    let until = now.policy.lease_from(now.at);
+    next.lease = Some(Lease { holder: engine.ids.token(), until });
+    next.due_at = Some(until);
+    match engine.replace(&intake.rev, Item::Intake(next)).await {
+        Ok(Item::Intake(intake)) => Ok(Some(intake)),
+        Ok(_) | Err(ReplaceError::Stale(_)) => Ok(None),
+        Err(ReplaceError::Ledger(error)) => Err(error.into()),
+    }
+}
+
+/// One step of one line that has ended.
+enum Step {
+    /// Its outcome is durable; a reserved one goes on to be sent.
+    Reserved(u64, Outcome, Option<(Box<Job>, Box<JobLine>, Pass)>),
+    /// It was sent.
+    Sent(Sent),
+}
+
+/// A line that waits for its gate.
+struct Kept {
+    raw: RawLine,
+    line: Box<JobLine>,
+}
+
+struct Taking<'a> {
+    engine: &'a Engine,
+    gates: &'a Gates<'a>,
+    header: Arc<Header>,
+    intake: Intake,
+    reader: LineReader<'a>,
+    tracker: Tracker,
+    under_way: FuturesUnordered<BoxFuture<'a, Result<Step, Trouble>>>,
+    /// Read, and not begun since its gate is closed or all hands are full.
+    kept: Option<Kept>,
+    closed_until: Option<Option<Millis>>,
+    at_end: bool,
+    trouble: Option<Trouble>,
+    lost: bool,
+    done: Taken,
+}
+
+impl<'a> Taking<'a> {
+    async fn run(&mut self, until: Millis) -> Result<(), Trouble> {
+        let third = self.engine.settings.policy.submit_lease / 3;
+        let mut renew_at = self.engine.clock.now().plus(third);
+        loop {
+            let now = self.engine.clock.now();
+            if self.tracker.moved() >= CURSOR_EVERY || now >= renew_at {
+                self.write_cursor(true).await;
+                renew_at = now.plus(third);
+            }
+            let more = now < until && !self.engine.is_stopping() && self.trouble.is_none() && !self.lost;
+            if more && self.under_way.len() < self.engine.settings.concurrency && self.begin_next().await {
+                continue;
+            }
+            let clock = Arc::clone(&self.engine.clock);
+            tokio::select! {
+                step = self.under_way.next() => match step {
+                    Some(step) => self.ended(step),
+                    None => return Ok(()),
+                },
+                () = clock.sleep(self.engine.until(renew_at)), if !self.lost => {}
+            }
+        }
+    }
+
+    /// Begins the next line. False: there is none, its gate is closed, or there is trouble.
+    async fn begin_next(&mut self) -> bool {
+        match self.try_begin_next().await {
+            Ok(began) => began,
+            Err(trouble) => {
+                self.trouble = Some(trouble);
+                false
+            }
+        }
+    }
+
+    async fn try_begin_next(&mut self) -> Result<bool, Trouble> {
+        let kept = match self.kept.take() {
+            Some(kept) => kept,
+            None => {
+                let Some(raw) = self.reader.next().await? else {
+                    self.at_end = true;
+                    return Ok(false);
+                };
+                match read_line(&raw, &self.header) {
+                    Reading::Nothing => {
+                        let number = self.tracker.begin(raw.end, raw.line);
+                        self.tracker.done(number, Outcome::Nothing);
+                        return Ok(true);
+                    }
+                    Reading::Bad(error) => {
+                        self.begin_bad(&raw, error);
+                        return Ok(true);
+                    }
+                    Reading::Job(line, _) => Kept { raw, line },
+                }
+            }
+        };
+        self.begin_job(kept).await
+    }
+
+    fn begin_bad(&mut self, raw: &RawLine, error: LineError) {
+        let number = self.tracker.begin(raw.end, raw.line);
+        let bad = bad_line(self.engine, &self.intake, raw, error);
+        let engine = self.engine;
+        self.under_way.push(Box::pin(async move { Ok(Step::Reserved(number, write_bad(engine, bad).await?, None)) }));
+    }
+
+    async fn begin_job(&mut self, kept: Kept) -> Result<bool, Trouble> {
+        let job = planned(self.engine, &self.intake, &self.header, &kept.raw, &kept.line);
+        if self.intake.cancelled.is_some() {
+            self.begin_reserving(kept, job, None);
+            return Ok(true);
+        }
+        let pass = self.gates.ask(job.mode, &job.model).await?;
+        match pass {
+            Pass::Closed(until) if self.intake.mixed && until.is_some() => {
+                self.begin_reserving(kept, Job { due_at: until, ..job }, None);
+            }
+            Pass::Closed(until) => {
+                // What is under way may open the gate again (a probe), so the line is kept and asked for anew.
+                self.kept = Some(kept);
+                self.closed_until = Some(until);
+                return Ok(false);
+            }
+            pass => {
+                self.closed_until = None;
+                self.begin_reserving(kept, job, Some(pass));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes the job down: reserved when there is a pass to send it, else put aside or discarded.
+    fn begin_reserving(&mut self, kept: Kept, mut job: Job, pass: Option<Pass>) {
+        let number = self.tracker.begin(kept.raw.end, kept.raw.line);
+        let engine = self.engine;
+        let gates = self.gates;
+        match (&pass, &self.intake.cancelled) {
+            (Some(_), _) => job.reserve(ticket(engine), engine.now()),
+            (None, Some(reason)) => job.discard(reason, engine.now()),
+            (None, None) => job.enter(State::Retryable, job.due_at, engine.clock.now()),
+        }
+        let intake = self.intake.clone();
+        self.under_way.push(Box::pin(async move {
+            let created = engine.create(&Item::Job(job.clone())).await;
+            let outcome = match created {
+                Ok(()) => match pass {
+                    Some(pass) => {
+                        let next = Some((Box::new(job), kept.line, pass));
+                        return Ok(Step::Reserved(number, Outcome::Job, next));
+                    }
+                    None => Outcome::Job,
+                },
+                Err(CreateError::Exists(found)) => met_again(engine, &intake, &kept, &job, &found).await?,
+                Err(CreateError::Ledger(error)) => return Err(error.into()),
+            };
+            if let Some(pass) = pass {
+                gates.no_news(job.mode, &job.model, &pass).await?;
+            }
+            Ok(Step::Reserved(number, outcome, None))
+        }));
+    }
+
+    fn ended(&mut self, step: Result<Step, Trouble>) {
+        match step {
+            Ok(Step::Reserved(number, outcome, next)) => {
+                self.tracker.done(number, outcome);
+                if let Some((job, line, pass)) = next {
+                    let (engine, gates) = (self.engine, self.gates);
+                    self.under_way
+                        .push(Box::pin(async move { send(engine, gates, &pass, *job, &line).await.map(Step::Sent) }));
+                }
+            }
+            Ok(Step::Sent(sent)) => {
+                debug!(outcome = ?sent, "sent");
+                self.done.sent += 1;
+            }
+            Err(trouble) => {
+                warn!(error = %trouble, "a line could not be brought on");
+                self.trouble.get_or_insert(trouble);
+            }
+        }
+    }
+
+    /// Writes the cursor as far as it may stand, and keeps or ends the lease.
+    async fn write_cursor(&mut self, keep_lease: bool) {
+        if self.lost {
+            return;
+        }
+        self.done.lines += self.tracker.take_moved();
+        let now = self.engine.now();
+        let mut next = self.intake.clone();
+        next.cursor = self.tracker.cursor();
+        let until = now.policy.lease_from(now.at);
+        if keep_lease {
+            next.due_at = Some(until);
+            if let Some(lease) = &mut next.lease {
+                lease.until = until;
+            }
+        } else {
+            next.lease = None;
+            let all = self.at_end && self.kept.is_none() && self.trouble.is_none() && next.cursor.offset == next.bytes;
+            next.due_at = if all { None } else { Some(self.closed_until.flatten().unwrap_or(now.at)) };
+            if all {
+                next.state = State::Read;
+                next.since = now.at;
+            }
+        }
+        match self.engine.replace(&self.intake.rev, Item::Intake(next)).await {
+            Ok(Item::Intake(intake)) => self.intake = intake,
+            Ok(_) | Err(ReplaceError::Stale(_)) => self.lost = true,
+            Err(ReplaceError::Ledger(error)) => {
+                self.trouble.get_or_insert(error.into());
+            }
+        }
+    }
+
+    async fn finish(mut self) -> Result<Taken, Trouble> {
+        self.write_cursor(false).await;
+        match self.trouble {
+            Some(trouble) => Err(trouble),
+            None => Ok(self.done),
+        }
+    }
+}
+
+/// What an item in the way of a line's reservation means.
+async fn met_again(engine: &Engine, intake: &Intake, kept: &Kept, job: &Job, found: &Item) -> Result<Outcome, Trouble> {
+    let Item::Job(found) = found else {
+        return Err(Trouble::NeedsPerson(format!("the ledger item {} is no job", found.id())));
+    };
+    if found.content != job.content {
+        let message = format!(
+            "idempotency_key: {} already names a job with other content ({} line {})",
+            job.key, found.input.intake, found.input.line
+        );
+        let error = LineError { class: "bad_line:key_taken", message };
+        return write_bad(engine, bad_line(engine, intake, &kept.raw, error)).await;
+    }
+    let own = found.input.intake == intake.sha256 && found.input.line == kept.raw.line;
+    Ok(if own { Outcome::Job } else { Outcome::Repeat })
+}
+
+/// The job that a line asks for, not yet reserved.
+fn planned(engine: &Engine, intake: &Intake, header: &Header, raw: &RawLine, line: &JobLine) -> Job {
+    let settings = &engine.settings;
+    Job {
+        key: line.key.clone(),
+        rev: engine.rev(),
+        state: State::Retryable,
+        since: engine.clock.now(),
+        due_at: None,
+        lease: None,
+        input: raw.place(&intake.sha256),
+        content: line.content.clone(),
+        mode: line.mode,
+        model: line.target.clone().unwrap_or_else(|| settings.model.clone()),
+        max_attempts: header.max_attempts.unwrap_or(settings.max_attempts),
+        deadline_s: header.deadline.unwrap_or(settings.deadline).as_secs().max(1),
+        attempts: 0,
+        consume_tries: 0,
+        replays: 0,
+        possible_duplicates: 0,
+        maybe_accepted: false,
+        counted_duplicate: false,
+        nonce: String::new(),
+        handles: Vec::new(),
+        class: None,
+        message: None,
+        answer: None,
+        parked_at: None,
+        history: Vec::new(),
+    }
+}
+
+fn bad_line(engine: &Engine, intake: &Intake, raw: &RawLine, error: LineError) -> BadLine {
+    let now = engine.clock.now();
+    BadLine {
+        rev: engine.rev(),
+        state: State::Parked,
+        since: now,
+        due_at: None,
+        input: raw.place(&intake.sha256),
+        file: intake.file.clone(),
+        class: error.class.to_owned(),
+        message: crate::domain::job::clip(&error.message, crate::domain::job::MESSAGE_BYTES),
+        excerpt: excerpt(&raw.bytes, EXCERPT_BYTES),
+        first_seen: now,
+    }
+}
+
+async fn write_bad(engine: &Engine, bad: BadLine) -> Result<Outcome, Trouble> {
+    warn!(file = bad.file, line = bad.input.line, class = bad.class, "bad line: {}", bad.message);
+    match engine.create(&Item::BadLine(bad)).await {
+        Ok(()) | Err(CreateError::Exists(_)) => Ok(Outcome::BadLine),
+        Err(CreateError::Ledger(error)) => Err(error.into()),
+    }
+}

@@ -1,0 +1,33 @@
+//! A tick: what is due is collected first, then new work is submitted. It costs what is due, not what the ledger holds.
+
+use super::collect::{Collected, collect};
+use super::engine::{Engine, Trouble};
+use super::submit::{Submitted, submit};
+use crate::domain::time::Millis;
+
+/// What a tick did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ticked {
+    /// What was collected.
+    pub collected: Collected,
+    /// What was submitted.
+    pub submitted: Submitted,
+}
+
+impl Ticked {
+    /// Whether it did nothing at all.
+    #[must_use]
+    pub fn was_idle(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Runs one tick; nothing new is begun after `until`. Two at once are harmless.
+///
+/// # Errors
+/// Trouble that ended it early. What it had done is in the ledger.
+pub async fn tick(engine: &Engine, until: Millis) -> Result<Ticked, Trouble> {
+    let collected = collect(engine, until).await?;
+    let submitted = if engine.is_stopping() { Submitted::default() } else { submit(engine, until).await? };
+    Ok(Ticked { collected, submitted })
+}

@@ -1,0 +1,123 @@
+//! The settings that the rules of a job's life depend on, and the waits they give.
+
+use std::time::Duration;
+
+use super::job::Handle;
+use super::time::Millis;
+
+/// When a given-up handle is looked at again, counted from giving up (design, section 2).
+pub const LATER_LOOKS: [Duration; 2] = [Duration::from_secs(24 * 3600), Duration::from_secs(48 * 3600)];
+
+/// How often a result is tried to be persisted and handed on before its job is parked (design, section 2).
+pub const CONSUME_TRIES: u32 = 5;
+
+/// What to do with an interaction whose create stayed unclear through the grace time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnclear {
+    /// Send it again, counting a possible duplicate.
+    Resubmit,
+    /// Park it for a person.
+    Park,
+}
+
+/// The settings behind the rules; each field is the setting of that name (design, section 10).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// `GLEANER_SUBMIT_LEASE`.
+    pub submit_lease: Duration,
+    /// `GLEANER_UNCLEAR_GRACE`.
+    pub unclear_grace: Duration,
+    /// `GLEANER_ON_UNCLEAR`.
+    pub on_unclear: OnUnclear,
+    /// `GLEANER_POLL_MIN`.
+    pub poll_min: Duration,
+    /// `GLEANER_POLL_MAX`.
+    pub poll_max: Duration,
+    /// `GLEANER_NOT_FOUND_GRACE`.
+    pub not_found_grace: Duration,
+    /// `GLEANER_BACKOFF_BASE`.
+    pub backoff_base: Duration,
+    /// `GLEANER_BACKOFF_MAX`.
+    pub backoff_max: Duration,
+    /// `GLEANER_GATE_WAIT`: how long a gate closes when Gemini names no delay; doubled with each refusal in a row.
+    pub gate_wait: Duration,
+    /// `GLEANER_GATE_WAIT_MAX`: where that doubling ends.
+    pub gate_wait_max: Duration,
+}
+
+impl Policy {
+    /// The wait after `attempts` tries: `min(base * 2^(attempts - 1), max)` and up to half a base of jitter, as
+    /// the seed's `min(2^n, 30) + U(0, 1)` seconds. `fraction` is random in `0.0..1.0`.
+    #[must_use]
+    pub fn backoff(&self, attempts: u32, fraction: f64) -> Duration {
+        let wait = doubled(self.backoff_base, attempts.saturating_sub(1), self.backoff_max);
+        wait.saturating_add(self.backoff_base.mul_f64(fraction.clamp(0.0, 1.0) / 2.0))
+    }
+
+    /// The wait before the next look at a handle: `poll_min`, half as much again after each look that found it
+    /// running, at most `poll_max`.
+    #[must_use]
+    pub fn next_look(&self, handle: &Handle) -> Duration {
+        // 1.5^40 is ten million: enough to reach any longest wait from any first one.
+        let growth = 1.5_f64.powi(i32::try_from(handle.polls.min(40)).unwrap_or(40));
+        let wait = self.poll_min.as_secs_f64() * growth;
+        if wait < self.poll_max.as_secs_f64() { Duration::from_secs_f64(wait) } else { self.poll_max }
+    }
+
+    /// How long a gate closes after `refusals` refusals in a row that named no delay.
+    #[must_use]
+    pub fn gate_closes(&self, refusals: u32) -> Duration {
+        doubled(self.gate_wait, refusals, self.gate_wait_max)
+    }
+
+    /// When a lease taken now ends.
+    #[must_use]
+    pub fn lease_from(&self, now: Millis) -> Millis {
+        now.plus(self.submit_lease)
+    }
+}
+
+impl Default for Policy {
+    /// The design's defaults (section 10).
+    fn default() -> Self {
+        Self {
+            submit_lease: Duration::from_secs(120),
+            unclear_grace: Duration::from_secs(15 * 60),
+            on_unclear: OnUnclear::Resubmit,
+            poll_min: Duration::from_secs(10),
+            poll_max: Duration::from_secs(5 * 60),
+            not_found_grace: Duration::from_secs(10 * 60),
+            backoff_base: Duration::from_secs(2),
+            backoff_max: Duration::from_secs(30),
+            gate_wait: Duration::from_secs(30),
+            gate_wait_max: Duration::from_secs(10 * 60),
+        }
+    }
+}
+
+/// `base * 2^times`, at most `max`.
+fn doubled(base: Duration, times: u32, max: Duration) -> Duration {
+    let factor = 1_u32.checked_shl(times).unwrap_or(u32::MAX);
+    base.checked_mul(factor).unwrap_or(max).min(max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_is_the_seeds() {
+        let policy = Policy::default();
+        let waits: Vec<u64> = (1..=7).map(|attempts| policy.backoff(attempts, 0.0).as_secs()).collect();
+        assert_eq!(waits, [2, 4, 8, 16, 30, 30, 30]);
+        assert_eq!(policy.backoff(1, 1.0), Duration::from_secs(3));
+        assert_eq!(policy.backoff(u32::MAX, 0.0), policy.backoff_max);
+    }
+
+    #[test]
+    fn gates_close_longer_each_time_up_to_the_longest() {
+        let policy = Policy::default();
+        let waits: Vec<u64> = [0, 1, 2, 5, 40].map(|refusals| policy.gate_closes(refusals).as_secs()).into();
+        assert_eq!(waits, [30, 60, 120, 600, 600]);
+    }
+}

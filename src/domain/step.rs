@@ -1,0 +1,72 @@
+//! What to do with an item that is due: one pure function for all duties of a tick (design, section 2).
+
+use super::item::Item;
+use super::job::{Fate, Handle, Job, State};
+use super::policy::LATER_LOOKS;
+use super::time::Millis;
+
+/// What an item asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing now.
+    Wait,
+    /// Its reservation ran out: what became of its create call is unclear.
+    TakeOver,
+    /// It stayed unclear through the grace time: the policy decides.
+    EndGrace,
+    /// Ask Gemini about these handles.
+    Look(Vec<String>),
+    /// Gemini has finished: persist the result and hand it on.
+    Consume,
+    /// Reserve another attempt and send it, as far as the gate allows.
+    Submit,
+    /// Take the next lines of the intake, as far as the gate and the concurrency allow.
+    TakeLines,
+}
+
+/// What to do with `item` at `now`.
+#[must_use]
+pub fn step(item: &Item, now: Millis) -> Action {
+    if item.due_at().is_none_or(|due| due > now) {
+        return Action::Wait;
+    }
+    match item {
+        Item::Job(job) => step_job(job, now),
+        Item::Intake(intake) if intake.state == State::Reading => Action::TakeLines,
+        Item::Intake(_) | Item::Gate(_) | Item::BadLine(_) => Action::Wait,
+    }
+}
+
+fn step_job(job: &Job, now: Millis) -> Action {
+    let leased = job.lease.as_ref().is_some_and(|lease| lease.until > now);
+    match job.state {
+        State::Reserving | State::Done if leased => Action::Wait,
+        State::Reserving => Action::TakeOver,
+        State::Unclear => Action::EndGrace,
+        State::Submitted | State::Parked => look(job, now),
+        State::Done => Action::Consume,
+        State::Retryable | State::GivenUp => Action::Submit,
+        State::Consumed | State::Recovered | State::Discarded | State::Reading | State::Read | State::Gate => {
+            Action::Wait
+        }
+    }
+}
+
+/// The handles to ask about: those that may still finish, and given-up ones whose later look is due.
+fn look(job: &Job, now: Millis) -> Action {
+    let due = |handle: &&Handle| match handle.fate {
+        Fate::Live => true,
+        Fate::GivenUp => later_look(handle).is_some_and(|at| at <= now),
+        Fate::Won | Fate::Ended => false,
+    };
+    let handles: Vec<String> = job.handles.iter().filter(due).map(|handle| handle.id.clone()).collect();
+    if handles.is_empty() { Action::Wait } else { Action::Look(handles) }
+}
+
+/// When a given-up handle is next looked at: 24 h and 48 h after it was given up, then never.
+#[must_use]
+pub fn later_look(handle: &Handle) -> Option<Millis> {
+    let given_up = handle.given_up_at?;
+    let made = usize::try_from(handle.looks).ok()?;
+    LATER_LOOKS.get(made).map(|after| given_up.plus(*after))
+}
