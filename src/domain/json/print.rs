@@ -45,14 +45,56 @@ fn object(out: &mut String, members: &[Member<'_>]) {
     out.push('}');
 }
 
-/// Python's `repr(float)`. Rust's `{:?}` finds the same shortest digits and turns to an exponent at the same
-/// magnitudes (below 1e-4, from 1e16 on), but writes it `1e16` and `1e-7` where Python writes `1e+16` and `1e-07`.
+/// Python's `repr(float)`: the shortest digits that are read as the same float, with an exponent below 1e-4 and
+/// from 1e16 on, written `1e-07` and `1e+16`.
 fn float(out: &mut String, number: f64) {
-    let shortest = format!("{number:?}");
-    let Some((digits, exponent)) = shortest.split_once('e') else {
-        out.push_str(&shortest);
-        return;
+    let scientific = shortest(number);
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let digits = match digits.strip_prefix('-') {
+        None => digits,
+        Some(positive) => {
+            out.push('-');
+            positive
+        }
     };
+    match exponent.parse::<isize>() {
+        Ok(power @ 0..16) => above_one(out, digits, power.unsigned_abs()),
+        Ok(power @ -4..0) => below_one(out, digits, power.unsigned_abs()),
+        _ => with_exponent(out, digits, exponent),
+    }
+}
+
+/// The shortest digits of a float as `-1.5e-7`; of several that are as short, those nearest to it, and of two that
+/// are as near, the even one. This last rule is Python's; Rust's own `{:e}` prints 600000000000000.25 with a 3 at
+/// its end. Rust does follow it when it is told how many digits to print.
+fn shortest(number: f64) -> String {
+    let shortest = format!("{number:e}");
+    let fraction = shortest.split_once('.').and_then(|(_, rest)| rest.split_once('e')).map_or(0, |(f, _)| f.len());
+    let nearest = format!("{number:.fraction$e}");
+    // Below a power of two floats lie closer, so that the nearest digits can belong to the neighbour.
+    if nearest.parse() == Ok(number) { nearest } else { shortest }
+}
+
+/// `1.5`, 3 → `1500.0`
+fn above_one(out: &mut String, digits: &str, exponent: usize) {
+    let (first, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let (whole, fraction) = fraction.split_at_checked(exponent).unwrap_or((fraction, ""));
+    out.push_str(first);
+    out.push_str(whole);
+    out.extend(std::iter::repeat_n('0', exponent - whole.len()));
+    out.push('.');
+    out.push_str(if fraction.is_empty() { "0" } else { fraction });
+}
+
+/// `1.5`, 3 → `0.0015`
+fn below_one(out: &mut String, digits: &str, zeros: usize) {
+    out.push_str("0.");
+    out.extend(std::iter::repeat_n('0', zeros - 1));
+    out.extend(digits.chars().filter(char::is_ascii_digit));
+}
+
+/// `1.5`, `-7` → `1.5e-07`
+fn with_exponent(out: &mut String, digits: &str, exponent: &str) {
     let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |positive| ('-', positive));
     out.push_str(digits);
     out.push('e');

@@ -78,7 +78,8 @@ fn additions(line: &[Member<'_>], header: &Header) -> Vec<(String, String)> {
     }
     for (name, value) in &header.request {
         let is_target = name == "model" || name == "agent";
-        if !has(name) && !(is_target && has_target) {
+        let is_set = if is_target { has_target } else { has(name) };
+        if !is_set {
             additions.push((name.clone(), value.get().to_owned()));
         }
     }
