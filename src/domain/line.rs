@@ -113,4 +113,6 @@ fn members_of(value: Json<'_>) -> Result<Vec<Member<'_>>, &'static str> {
 }
 
 #[cfg(test)]
+mod any_bytes;
+#[cfg(test)]
 mod tests;
