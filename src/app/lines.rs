@@ -175,10 +175,11 @@ pub fn read_line(raw: &RawLine, header: &Header) -> Reading {
 
 fn usable(line: &JobLine) -> Result<Expectation, LineError> {
     check_mode(line.mode).map_err(|message| LineError { class: "bad_line:field", message })?;
+    let request = line.request_value()?;
     let expect = line.expect.as_deref().map(|raw| serde_json::from_str(raw.get())).transpose();
     expect
         .map_err(|error| error.to_string())
-        .and_then(|expect: Option<serde_json::Value>| Expectation::of(&line.request_value(), expect.as_ref()))
+        .and_then(|expect: Option<serde_json::Value>| Expectation::of(&request, expect.as_ref()))
         .map_err(|message| LineError { class: "bad_line:field", message })
 }
 

@@ -1,14 +1,26 @@
 //! The lines of an intake: its header, and jobs (design, section 4).
 
+mod fields;
+mod header;
+mod job;
+
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use thiserror::Error;
 
 use super::job::{JobKey, Mode};
+use super::json::{self, Fault, Json, JsonError, Member};
+
+pub use header::parse_header;
+pub use job::parse_line;
 
 /// The longest line that is taken, in bytes. Gemini takes about 20 MB in one request
 /// (<https://ai.google.dev/gemini-api/docs/batch-api>); a longer line is a bad line.
 pub const LINE_BYTES: u64 = 20_000_000;
+
+/// The label by which a job's interaction is known at Gemini.
+const LABEL: &str = "gleaner";
 
 /// The options of an intake's first line, `{"gleaner": {...}}`.
 #[derive(Debug, Clone, Default)]
@@ -19,20 +31,23 @@ pub struct Header {
     pub model: Option<String>,
     /// What answers must be, for lines that say nothing themselves.
     pub expect: Option<Box<RawValue>>,
-    /// How long one attempt may take.
+    /// How long one attempt may take; at least a second.
     pub deadline: Option<Duration>,
-    /// Attempts a job may use.
+    /// Attempts a job may use; 1 to 100.
     pub max_attempts: Option<u32>,
     /// Fields for every line that doesn't set them itself, as written.
     pub request: Vec<(String, Box<RawValue>)>,
 }
 
 /// What is wrong with a line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
 pub struct LineError {
-    /// `bad_line:utf8`, `bad_line:json`, `bad_line:field`, …
+    /// `bad_line:utf8`, `bad_line:json`, `bad_line:duplicate_name`, `bad_line:number`, `bad_line:not_an_object`,
+    /// `bad_line:field`, `bad_line:row`, `bad_line:header`, `bad_line:too_long`.
     pub class: &'static str,
-    /// What is wrong, naming the field or the column.
+    /// What is wrong, naming the field or the column (from 1, in characters). It quotes at most a few dozen
+    /// characters of the line.
     pub message: String,
 }
 
@@ -55,36 +70,49 @@ pub struct JobLine {
     pub unsent: Vec<String>,
 }
 
-impl JobLine {
-    /// The body of the create call: the line's fields, `model` where none is named, `background`, `store`, and
-    /// the label `gleaner` with the key.
-    #[must_use]
-    pub fn create_body(&self, default_model: &str) -> Vec<u8> {
-        unimplemented!("{default_model}")
+impl From<JsonError> for LineError {
+    fn from(error: JsonError) -> Self {
+        let class = match error.fault {
+            Fault::Utf8 => "bad_line:utf8",
+            Fault::Syntax => "bad_line:json",
+            Fault::DuplicateName => "bad_line:duplicate_name",
+            Fault::Number => "bad_line:number",
+        };
+        Self { class, message: error.to_string() }
     }
 }
 
-/// Reads the first line of an intake that is not blank: its header, or none when it is a line like any other.
-///
-/// # Errors
-/// An object whose only field is `gleaner` but whose options can't be read. The whole intake is refused for it,
-/// since every line would be understood wrongly.
-pub fn parse_header(line: &[u8]) -> Result<Option<Header>, LineError> {
-    unimplemented!("{line:?}")
+/// The line as text, if it is short enough and UTF-8.
+fn text_of(line: &[u8]) -> Result<&str, LineError> {
+    let bytes = line.len() as u64;
+    if bytes > LINE_BYTES {
+        let message = format!("the line is {bytes} bytes long; at most {LINE_BYTES} are taken");
+        return Err(LineError { class: "bad_line:too_long", message });
+    }
+    Ok(json::text_of(line)?)
 }
 
-/// Reads a line after the header (without its line ending; a BOM before the first one is taken off by the caller).
-/// None: a blank line.
-///
-/// # Errors
-/// A line that no job can be made of.
-pub fn parse_line(line: &[u8], header: &Header) -> Result<Option<JobLine>, LineError> {
-    unimplemented!("{line:?} {header:?}")
+/// A value's text as a raw value of its own.
+fn raw(text: &str) -> Result<Box<RawValue>, LineError> {
+    // It was cut out of checked JSON, so an error here would be a fault of this program; it is told all the same.
+    RawValue::from_string(text.to_owned())
+        .map_err(|error| LineError { class: "bad_line:json", message: format!("not JSON: {error}") })
 }
-impl JobLine {
-    /// The request as one value.
-    #[must_use]
-    pub fn request_value(&self) -> serde_json::Value {
-        unimplemented!()
+
+/// The member of that name.
+fn member<'m, 'a>(members: &'m [Member<'a>], name: &str) -> Option<&'m Member<'a>> {
+    members.iter().find(|member| member.name == name)
+}
+
+/// The members of an object, or the kind of what is no object.
+fn members_of(value: Json<'_>) -> Result<Vec<Member<'_>>, &'static str> {
+    match value {
+        Json::Object(members) => Ok(members),
+        other => Err(other.kind()),
     }
 }
+
+#[cfg(test)]
+mod any_bytes;
+#[cfg(test)]
+mod tests;
