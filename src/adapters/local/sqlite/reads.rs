@@ -176,23 +176,23 @@ pub fn by_handle(connection: &Connection, handle: &str) -> Result<Option<ItemId>
     Ok(query.query_row([handle], |found| found.get(0)).optional()?.map(ItemId))
 }
 
-const COUNTS: &str = "SELECT kind, state, items,
+pub const COUNTS: &str = "SELECT kind, state, items,
         (SELECT since FROM items WHERE items.kind = tallies.kind AND items.state = tallies.state
          ORDER BY since LIMIT 1) AS oldest
     FROM tallies WHERE intake = '' AND items <> 0";
 
-const TOTALS: &str = "SELECT kind, state, items, possible_duplicates FROM tallies WHERE intake = ?1 AND items <> 0";
+pub const TOTALS: &str = "SELECT kind, state, items, possible_duplicates FROM tallies WHERE intake = ?1 AND items <> 0";
 
 /// One part per state, each in the order of the index, which SQLite merges without sorting: an index over due times
 /// alone would make every tick step over items that are due in other states. Parameters: now, limit, the states.
-fn due_sql(states: usize) -> String {
+pub fn due_sql(states: usize) -> String {
     let parts =
         (0..states).map(|n| format!("SELECT due_at, id, doc FROM items WHERE state = ?{} AND due_at <= ?1", n + 3));
     format!("{} ORDER BY due_at, id LIMIT ?2", union(parts))
 }
 
 /// In one statement, so that an item that changes its state meanwhile can't be missed. Parameters: the states.
-fn next_due_sql(states: usize) -> String {
+pub fn next_due_sql(states: usize) -> String {
     let parts =
         (0..states).map(|n| format!("SELECT due_at FROM items WHERE state = ?{} AND due_at IS NOT NULL", n + 1));
     format!("{} ORDER BY due_at LIMIT 1", union(parts))
@@ -200,7 +200,7 @@ fn next_due_sql(states: usize) -> String {
 
 /// One part per kind, merged as above, so that the index that finds the oldest of each kind serves here too.
 /// Parameters: state, since, id, limit.
-fn in_state_sql() -> String {
+pub fn in_state_sql() -> String {
     let parts = [Kind::Job, Kind::Intake, Kind::Gate, Kind::BadLine].into_iter().map(|kind| {
         format!(
             "SELECT since, id, doc FROM items WHERE kind = '{}' AND state = ?1 AND (since, id) > (?2, ?3)",

@@ -28,6 +28,14 @@ pub struct Write {
     answer: oneshot::Sender<Result<Verdict, LedgerError>>,
 }
 
+#[cfg(test)]
+impl Write {
+    /// One that nobody waits for.
+    pub fn for_test(read: Option<Rev>, row: Row) -> Self {
+        Self { read, row, answer: oneshot::channel().0 }
+    }
+}
+
 /// What became of a write.
 #[derive(Debug)]
 pub enum Verdict {
