@@ -10,3 +10,5 @@ pub mod handover;
 pub mod ids;
 pub mod ledger;
 pub mod objects;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

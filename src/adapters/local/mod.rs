@@ -2,3 +2,60 @@
 
 pub mod folder;
 pub mod sqlite;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use self::folder::FolderObjects;
+use self::sqlite::SqliteLedger;
+use crate::domain::time::Millis;
+use crate::ports::ledger::LedgerError;
+use crate::ports::objects::ObjectError;
+
+/// The ledger's file in a data folder.
+pub const LEDGER: &str = "ledger.db";
+
+/// The folders of a data folder that hold objects, by the first part of their names.
+pub const FOLDERS: [&str; 3] = ["intakes", "results", "answers"];
+
+/// Why a data folder could not be opened. Whatever was in it is as it was.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The folder itself, or its objects.
+    #[error(transparent)]
+    Objects(#[from] ObjectError),
+    /// The ledger.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+/// A data folder: `ledger.db`, the folders of objects (`intakes/`, `results/`, `answers/`), and `tmp/` for what is
+/// being written. Several processes may have it open at once.
+#[derive(Debug, Clone)]
+pub struct DataFolder {
+    /// Where it lies.
+    pub root: PathBuf,
+    /// Its ledger.
+    pub ledger: Arc<SqliteLedger>,
+    /// Its objects.
+    pub objects: Arc<FolderObjects>,
+}
+
+impl DataFolder {
+    /// Opens the data folder at `root`; what isn't there yet is made. `now` is the clock's. Blocks.
+    ///
+    /// # Errors
+    /// In words that name the path and say what to do: a file in the place of the folder, a folder that can't be
+    /// written, a full disk, a ledger that can't be used (see [`SqliteLedger::open`]).
+    pub fn open(root: impl AsRef<Path>, now: Millis) -> Result<Self, OpenError> {
+        let objects = FolderObjects::open(root, now)?;
+        for folder in FOLDERS {
+            objects.make_folder(folder)?;
+        }
+        let root = objects.root().to_owned();
+        let ledger = SqliteLedger::open(root.join(LEDGER))?;
+        Ok(Self { root, ledger: Arc::new(ledger), objects: Arc::new(objects) })
+    }
+}

@@ -1,1 +1,0 @@
-//! Objects in a folder.

@@ -1,0 +1,162 @@
+//! Opening the file: settings, version, tables.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::PATIENCE;
+use super::fault::Fault;
+
+/// Marks the file as a ledger of this program: "glnr" (`PRAGMA application_id`).
+const APPLICATION: i32 = 0x676c_6e72;
+
+/// The version of the tables below (`PRAGMA user_version`).
+const VERSION: i32 = 1;
+
+/// The tables.
+///
+/// `tallies` counts items per intake, kind and state, and once more under the intake `''` for the whole ledger. The
+/// indexes hold every column that a query orders by, so that none has to sort; that of due items leaves out those
+/// that are never due, so that closed items cost nothing.
+const TABLES: &str = "
+CREATE TABLE items (
+    id TEXT NOT NULL PRIMARY KEY,
+    kind TEXT NOT NULL,
+    state TEXT NOT NULL,
+    rev TEXT NOT NULL,
+    due_at INTEGER,
+    since INTEGER NOT NULL,
+    intake TEXT NOT NULL,
+    possible_duplicates INTEGER NOT NULL,
+    doc TEXT NOT NULL
+) STRICT;
+CREATE INDEX items_due ON items (state, due_at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX items_in_state ON items (kind, state, since, id);
+CREATE TABLE handles (
+    handle TEXT NOT NULL PRIMARY KEY,
+    id TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE tallies (
+    intake TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    state TEXT NOT NULL,
+    items INTEGER NOT NULL,
+    possible_duplicates INTEGER NOT NULL,
+    PRIMARY KEY (intake, kind, state)
+) STRICT, WITHOUT ROWID;
+";
+
+/// How long one wait for a lock is. Short, since SQLite's own waits grow to 100 ms, by when a process that writes
+/// without a pause has taken the lock again.
+const NAP: Duration = Duration::from_millis(1);
+
+/// Opens the file for the thread that writes; makes the tables when the file is new.
+pub fn open_for_writing(path: &Path) -> Result<Connection, Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    wait_for_locks(&mut connection)?;
+    patiently(|| check_or_create(&connection))?;
+    patiently(|| log_ahead(&connection))?;
+    connection.execute_batch(
+        "PRAGMA synchronous = FULL;
+         PRAGMA cache_size = -16000;
+         PRAGMA wal_autocheckpoint = 4000;
+         PRAGMA journal_size_limit = 33554432;",
+    )?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}
+
+/// Opens a file that [`open_for_writing`] has seen to, for a thread that reads.
+pub fn open_for_reading(path: &Path) -> Result<Connection, Fault> {
+    // Even a reader writes into the memory that the processes share, so that a read-only connection isn't enough.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    wait_for_locks(&mut connection)?;
+    connection.pragma_update(None, "query_only", true)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// Makes the connection wait up to [`PATIENCE`] for other processes.
+pub fn wait_for_locks(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.busy_handler(Some(|waits: i32| {
+        nap();
+        u128::from(waits.unsigned_abs()) * NAP.as_millis() < PATIENCE.as_millis()
+    }))
+}
+
+#[expect(clippy::disallowed_methods, reason = "SQLite's waiting for another process, which no test clock can move")]
+fn nap() {
+    std::thread::sleep(NAP);
+}
+
+/// Tries again while the file is locked: SQLite doesn't wait by itself where it changes the journal's mode.
+fn patiently(mut attempt: impl FnMut() -> Result<(), Fault>) -> Result<(), Fault> {
+    let tries = PATIENCE.as_millis() / NAP.as_millis();
+    for _ in 0..tries {
+        match attempt() {
+            Err(Fault::Sqlite(error)) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => nap(),
+            settled => return settled,
+        }
+    }
+    attempt()
+}
+
+fn check_or_create(connection: &Connection) -> Result<(), Fault> {
+    if is_ours(connection)? {
+        return Ok(());
+    }
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let made = create(connection);
+    if made.is_err() && !connection.is_autocommit() {
+        connection.execute_batch("ROLLBACK")?;
+    }
+    made
+}
+
+/// Makes the tables, unless another process was faster.
+fn create(connection: &Connection) -> Result<(), Fault> {
+    if !is_ours(connection)? {
+        connection.execute_batch(TABLES)?;
+        connection.pragma_update(None, "application_id", APPLICATION)?;
+        connection.pragma_update(None, "user_version", VERSION)?;
+    }
+    connection.execute_batch("COMMIT")?;
+    Ok(())
+}
+
+/// True: a ledger of this version. False: an empty file.
+fn is_ours(connection: &Connection) -> Result<bool, Fault> {
+    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+    let (application, version) = (number("application_id")?, number("user_version")?);
+    if application == APPLICATION && version == VERSION {
+        return Ok(true);
+    }
+    if application == APPLICATION {
+        return Err(Fault::NotOurs(format!(
+            "has version {version}, and this program reads and writes version {VERSION}; use the newer gleaner that \
+             made it"
+        )));
+    }
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if application == 0 && version == 0 && tables == 0 {
+        return Ok(false);
+    }
+    Err(Fault::NotOurs(
+        "is a database of another program; name another data folder, or move the file away if nobody needs it"
+            .to_owned(),
+    ))
+}
+
+/// Turns write-ahead logging on; it stays on in the file.
+fn log_ahead(connection: &Connection) -> Result<(), Fault> {
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    Err(Fault::NotOurs(format!(
+        "lies where SQLite can't use write-ahead logging (it offers {mode}); put the data folder on a local disk"
+    )))
+}
