@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Url};
 
 use super::answer::Answer;
@@ -71,9 +71,13 @@ impl HttpGemini {
     }
 
     async fn send(&self, method: Method, url: Url, key: &ApiKey, body: Option<Bytes>) -> reqwest::Result<Answer> {
+        let needs_length = method == Method::POST;
         let mut request = self.client.request(method, url).header(API_KEY, key.header());
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body);
+        } else if needs_length {
+            // hyper leaves it out, and Google's front answers 411 to a POST without a length.
+            request = request.header(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
         Ok(Answer::read(request.send().await?, self.max_body).await)
     }
