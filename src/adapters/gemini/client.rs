@@ -1,0 +1,146 @@
+//! The client itself.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, Url};
+
+use super::answer::Answer;
+use super::endpoint::Endpoint;
+use super::key::ApiKey;
+use super::options::{Options, OptionsError};
+use super::verdict;
+use crate::domain::interaction::Interaction;
+use crate::domain::job::KeyId;
+use crate::ports::gemini::{CreateError, Gemini, ReadError};
+
+const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
+const API_REVISION: HeaderName = HeaderName::from_static("api-revision");
+const USER_AGENT: &str = concat!("gleaner/", env!("CARGO_PKG_VERSION"));
+
+/// How long an unused connection is kept. Shorter than servers keep theirs, since a create that meets a
+/// connection which the server is just closing is an unclear one.
+const POOL_IDLE: Duration = Duration::from_secs(30);
+
+/// Gemini over HTTPS. One for the whole process, so that its connections are shared.
+///
+/// It holds API keys and shows none: not when it is formatted, and not in its errors.
+#[derive(Debug)]
+pub struct HttpGemini {
+    client: Client,
+    endpoint: Endpoint,
+    creating: ApiKey,
+    /// All of them, the creating one first.
+    keys: Vec<ApiKey>,
+    http_timeout: Duration,
+    max_body: u64,
+}
+
+impl HttpGemini {
+    /// Makes the client. Nothing is sent.
+    ///
+    /// For `https://` it takes the system's certificates and proxy settings. For `http://`, which stays within this
+    /// machine, it takes neither: a proxy would see the key.
+    ///
+    /// # Errors
+    /// Options that can't be used.
+    pub fn new(options: Options) -> Result<Self, OptionsError> {
+        let Options { base_url, keys, http_timeout, connect_timeout, max_body } = options;
+        let creating = keys.first().cloned().ok_or(OptionsError::NoKey)?;
+        for (nothing, name) in [
+            (http_timeout.is_zero(), "the HTTP time-out (GLEANER_HTTP_TIMEOUT)"),
+            (connect_timeout.is_zero(), "the connect time-out"),
+            (max_body == 0, "the longest answer"),
+        ] {
+            if nothing {
+                return Err(OptionsError::Zero(name));
+            }
+        }
+        let endpoint = Endpoint::parse(&base_url)?;
+        let client = build(&endpoint, http_timeout, connect_timeout)
+            .map_err(|error| OptionsError::Client(super::answer::reason(error)))?;
+        Ok(Self { client, endpoint, creating, keys, http_timeout, max_body })
+    }
+
+    /// The key of that fingerprint, else the creating one.
+    fn key(&self, created_by: &KeyId) -> &ApiKey {
+        self.keys.iter().find(|key| key.id() == created_by).unwrap_or(&self.creating)
+    }
+
+    async fn send(&self, method: Method, url: Url, key: &ApiKey, body: Option<Bytes>) -> reqwest::Result<Answer> {
+        let needs_length = method == Method::POST;
+        let mut request = self.client.request(method, url).header(API_KEY, key.header());
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body);
+        } else if needs_length {
+            // hyper leaves it out, and Google's front answers 411 to a POST without a length.
+            request = request.header(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        Ok(Answer::read(request.send().await?, self.max_body).await)
+    }
+
+    async fn read(&self, method: Method, url: Option<Url>, created_by: &KeyId) -> Result<Interaction, ReadError> {
+        let url =
+            url.ok_or_else(|| ReadError::NoAnswer("no URL can be made of that id; nothing was sent".to_owned()))?;
+        let answer = self
+            .send(method, url, self.key(created_by), None)
+            .await
+            .map_err(|error| verdict::of_silent_read(error, self.http_timeout, &self.keys))?;
+        verdict::of_read(&answer, &self.keys)
+    }
+}
+
+#[async_trait]
+impl Gemini for HttpGemini {
+    fn creates_as(&self) -> &KeyId {
+        self.creating.id()
+    }
+
+    fn has_key(&self, key: &KeyId) -> bool {
+        self.keys.iter().any(|own| own.id() == key)
+    }
+
+    async fn create_interaction(&self, body: Bytes) -> Result<Interaction, CreateError> {
+        let answer = self
+            .send(Method::POST, self.endpoint.interactions(), &self.creating, Some(body))
+            .await
+            .map_err(|error| verdict::of_silent_create(error, self.http_timeout, &self.keys))?;
+        verdict::of_create(&answer, &self.keys)
+    }
+
+    async fn get_interaction(&self, handle: &str, created_by: &KeyId) -> Result<Interaction, ReadError> {
+        self.read(Method::GET, self.endpoint.interaction(handle), created_by).await
+    }
+
+    async fn cancel_interaction(&self, handle: &str, created_by: &KeyId) -> Result<Interaction, ReadError> {
+        self.read(Method::POST, self.endpoint.cancel(handle), created_by).await
+    }
+}
+
+fn build(endpoint: &Endpoint, http_timeout: Duration, connect_timeout: Duration) -> reqwest::Result<Client> {
+    let headers = HeaderMap::from_iter([
+        (ACCEPT, HeaderValue::from_static("application/json")),
+        (API_REVISION, HeaderValue::from_static("2026-05-20")),
+    ]);
+    let builder = Client::builder()
+        .user_agent(USER_AGENT)
+        .default_headers(headers)
+        .timeout(http_timeout)
+        .connect_timeout(connect_timeout.min(http_timeout / 2))
+        .pool_idle_timeout(POOL_IDLE)
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false);
+    let builder = if endpoint.is_plain() {
+        // A machine without certificates can still talk to itself, and `localhost` is this machine whatever the
+        // resolver says.
+        let here = [(Ipv4Addr::LOCALHOST, 0).into(), (Ipv6Addr::LOCALHOST, 0).into()];
+        builder.no_proxy().tls_certs_only([]).resolve_to_addrs("localhost", &here)
+    } else {
+        builder.https_only(true)
+    };
+    builder.build()
+}
