@@ -10,5 +10,7 @@ pub mod item;
 pub mod job;
 pub mod json;
 pub mod line;
+pub mod mask;
+mod raw;
 pub mod schema;
 pub mod time;
