@@ -41,11 +41,13 @@ pub fn job(key: &str, rev: Rev) -> Job {
         replays: 0,
         possible_duplicates: 0,
         maybe_accepted: false,
+        counted_duplicate: false,
         nonce: "00112233445566778899aabbccddeeff".to_owned(),
         handles: Vec::new(),
         class: None,
         message: None,
         answer: None,
+        parked_at: None,
         history: Vec::new(),
     };
     job.enter(State::Reserving, Some(minute(2)), START);
@@ -116,6 +118,8 @@ pub fn intake(sha256: &str, rev: Rev) -> Intake {
         bytes: 1000,
         lines: 10,
         landed_at: START,
+        mixed: false,
+        cancelled: None,
         cursor: Cursor { offset: 300, line: 4, jobs: 1, repeats: 1, bad_lines: 1 },
     }
 }
