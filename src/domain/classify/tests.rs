@@ -105,6 +105,7 @@ fn every_http_number_as_code_and_as_carrier() {
         }
     }
     assert_eq!(in_work(&number(401)), "permanent:401");
+    assert_eq!(in_work(&carried(13)), "unknown", "a carrier speaks no gRPC");
 }
 
 /// Every word of both dialects (gemini-api.md, sections 1.8, 5.1 and 5.3), and common HTTP phrases.
