@@ -40,7 +40,7 @@ pub fn extract(interaction: &Interaction, expectation: &Expectation) -> Result<B
         Standing::Failed => return Err(judged(&interaction.failure())),
         Standing::Cancelled => {
             let cancelled = Failure { code: Some(Code::Word("cancelled".to_owned())), ..Failure::default() };
-            return Err((classify(&cancelled, Met::InWork).to_owned(), "Gemini cancelled the interaction".to_owned()));
+            return Err((classify(&cancelled, Met::InWork), "Gemini cancelled the interaction".to_owned()));
         }
         Standing::Truncated => {
             let status = &interaction.status;

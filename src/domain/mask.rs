@@ -94,6 +94,7 @@ mod tests {
     fn ordinary_words_stay() {
         for text in [
             "See the FAQ. Everything is there, really-everything.",
+            "see FAQ.everything-and-more",
             "AIza is a prefix",
             "key= and keys",
             "キー key=",

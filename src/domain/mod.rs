@@ -4,6 +4,7 @@ pub mod classify;
 pub mod extract;
 pub mod failure;
 pub mod gate;
+pub mod generated;
 pub mod intake;
 pub mod interaction;
 pub mod item;

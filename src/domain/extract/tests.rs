@@ -227,6 +227,8 @@ fn media_is_a_value_where_it_was_asked_for() {
         {"type": "video", "uri": "https://example.test/v", "pointer": "/steps/1/content/1"}]})
     );
     assert_eq!(class(&says(" "), &wanted).1, "empty");
+    let both = Expectation { json: true, ..wanted.clone() };
+    assert_eq!(class(&image, &both).1, "empty", "a picture is not the JSON that was asked for");
     assert_eq!(extract(&says("text"), &wanted).unwrap().get(), "\"text\"");
 }
 

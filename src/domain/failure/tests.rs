@@ -142,6 +142,7 @@ fn an_error_inside_a_message_adds_what_is_missing() {
 #[test]
 fn details_of_other_shapes() {
     let odd = json!({"details": {"info": {"domain": "googleapis.com", "reason": "SERVICE_DISABLED"}, "list": [[{"quota_id": "PerDay"}]],
+        "other": {"@type": "x/google.rpc.PreconditionFailure", "reason": "NOT_THIS"},
         "bad": {"@type": "x/google.rpc.BadRequest", "fieldViolations": [{"field": "f", "reason": "NOT_ONE"}]}}});
     let failure = Failure::from_error(&odd);
     assert_eq!((failure.reasons, failure.quota_ids), (vec!["SERVICE_DISABLED".to_owned()], vec!["PerDay".to_owned()]));

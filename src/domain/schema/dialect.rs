@@ -69,47 +69,46 @@ fn map(schema: &Value, place: &str) -> Result<Value, String> {
         }
         let place = format!("{place}/{name}");
         let name = RENAMED.iter().find(|(snake, _)| snake == name).map_or(name.as_str(), |(_, camel)| camel);
-        match (name, value) {
-            ("type", value) => {
-                if let Some(kinds) = kinds(value) {
-                    mapped.insert(name.to_owned(), kinds);
-                }
-            }
-            ("ref" | "$ref", Value::String(target)) => {
-                let target =
-                    target.strip_prefix("#/defs/").map_or_else(|| target.clone(), |name| format!("#/$defs/{name}"));
-                mapped.insert("$ref".to_owned(), target.into());
-            }
-            (name, Value::String(limit)) if LIMITS.contains(&name) => {
-                let number: Number = limit.trim().parse().map_err(|_| format!("is no schema at {place}: no number"))?;
-                mapped.insert(name.to_owned(), number.into());
-            }
-            (name, Value::Object(named)) if NAMED.contains(&name) => {
-                let named = named.iter().map(|(key, value)| Ok((key.clone(), map(value, &format!("{place}/{key}"))?)));
-                mapped.insert(name.to_owned(), Value::Object(named.collect::<Result<_, String>>()?));
-            }
-            (name, value) if ONE.contains(&name) => {
-                let value = match value {
-                    Value::Array(schemas) => {
-                        let schemas =
-                            schemas.iter().enumerate().map(|(i, schema)| map(schema, &format!("{place}/{i}")));
-                        Value::Array(schemas.collect::<Result<_, String>>()?)
-                    }
-                    one => map(one, &place)?,
-                };
-                mapped.insert(name.to_owned(), value);
-            }
-            ("nullable", Value::Bool(_)) => {}
-            (name, value) => {
-                mapped.insert(name.to_owned(), value.clone());
-            }
-        }
+        let (name, value) = match (name, value) {
+            ("nullable", Value::Bool(_)) => continue,
+            ("type", kind) => match kinds(kind) {
+                Some(kinds) => (name, kinds),
+                None => continue,
+            },
+            ("ref" | "$ref", Value::String(target)) => ("$ref", reference(target)),
+            (name, Value::String(limit)) if LIMITS.contains(&name) => (name, number(limit, &place)?),
+            (name, Value::Object(named)) if NAMED.contains(&name) => (name, map_named(named, &place)?),
+            (name, value) if ONE.contains(&name) => (name, map_each(value, &place)?),
+            (name, value) => (name, value.clone()),
+        };
+        mapped.insert(name.to_owned(), value);
     }
     widen_enum(&mut mapped);
     if node.get("nullable") == Some(&Value::Bool(true)) {
         allow_null(&mut mapped);
     }
     Ok(Value::Object(mapped))
+}
+
+/// One schema, or each of an array.
+fn map_each(schemas: &Value, place: &str) -> Result<Value, String> {
+    let Value::Array(schemas) = schemas else { return map(schemas, place) };
+    let schemas = schemas.iter().enumerate().map(|(index, schema)| map(schema, &format!("{place}/{index}")));
+    schemas.collect::<Result<_, _>>().map(Value::Array)
+}
+
+/// Schemas under the user's own names.
+fn map_named(named: &Map<String, Value>, place: &str) -> Result<Value, String> {
+    let named = named.iter().map(|(name, schema)| Ok((name.clone(), map(schema, &format!("{place}/{name}"))?)));
+    named.collect::<Result<_, _>>().map(Value::Object)
+}
+
+fn reference(target: &str) -> Value {
+    target.strip_prefix("#/defs/").map_or_else(|| target.to_owned(), |name| format!("#/$defs/{name}")).into()
+}
+
+fn number(limit: &str, place: &str) -> Result<Value, String> {
+    limit.trim().parse().map(Value::Number).map_err(|_| format!("is no schema at {place}: no number"))
 }
 
 /// Type names in lower case; none for `TYPE_UNSPECIFIED`. What is no type name stays, for the compiler to refuse.
