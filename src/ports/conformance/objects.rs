@@ -12,7 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use crate::ports::objects::{ObjectError, Objects, Put};
 
 /// Runs every rule, each on an empty store that `make` makes.
-pub async fn all(make: impl AsyncFn() -> Arc<dyn Objects>) {
+pub async fn all<T: Objects + 'static>(make: impl AsyncFn() -> T) {
+    let make = async || -> Arc<T> { Arc::new(make().await) };
     an_object_comes_back_as_it_was_written(make().await).await;
     an_object_is_never_replaced(make().await).await;
     ranges_end_where_the_object_ends(make().await).await;

@@ -24,6 +24,9 @@ pub enum Fault {
     /// The file is fine as such, and not for this program; the rest of the sentence after its name.
     #[error("{0}")]
     NotOurs(String),
+    /// The file beside it, by which processes take turns, can't be opened.
+    #[error(transparent)]
+    Turn(std::io::Error),
 }
 
 impl Fault {
@@ -35,6 +38,9 @@ impl Fault {
             Self::Document { id, reason } => LedgerError::NeedsPerson(format!(
                 "{file}: what is stored as {id} can't be read ({reason}); restore the file from a copy, or mend it \
                  with the sqlite3 program"
+            )),
+            Self::Turn(error) => LedgerError::NeedsPerson(format!(
+                "{file}-turn can't be opened; its folder must be one in which this user may write ({error})"
             )),
             Self::NotOurs(sentence) => LedgerError::NeedsPerson(format!("{file} {sentence}")),
         }

@@ -49,7 +49,7 @@ CREATE TABLE tallies (
 
 /// How long one wait for a lock is. Short, since SQLite's own waits grow to 100 ms, by when a process that writes
 /// without a pause has taken the lock again.
-const NAP: Duration = Duration::from_millis(1);
+pub const NAP: Duration = Duration::from_millis(1);
 
 /// Opens the file for the thread that writes; makes the tables when the file is new.
 pub fn open_for_writing(path: &Path) -> Result<Connection, Fault> {
@@ -66,6 +66,11 @@ pub fn open_for_writing(path: &Path) -> Result<Connection, Fault> {
     )?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(connection)
+}
+
+/// Lets the file have that many pages and no more, as far as this connection writes.
+pub fn limit(connection: &Connection, pages: u32) -> Result<(), Fault> {
+    Ok(connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?)
 }
 
 /// Opens a file that [`open_for_writing`] has seen to, for a thread that reads.
@@ -87,8 +92,9 @@ pub fn wait_for_locks(connection: &mut Connection) -> rusqlite::Result<()> {
     }))
 }
 
+/// Waits for [`NAP`].
 #[expect(clippy::disallowed_methods, reason = "SQLite's waiting for another process, which no test clock can move")]
-fn nap() {
+pub fn nap() {
     std::thread::sleep(NAP);
 }
 
@@ -105,9 +111,10 @@ fn patiently(mut attempt: impl FnMut() -> Result<(), Fault>) -> Result<(), Fault
 }
 
 fn check_or_create(connection: &Connection) -> Result<(), Fault> {
-    if is_ours(connection)? {
+    if marks(connection)? == (APPLICATION, VERSION) {
         return Ok(());
     }
+    // Whatever else it is shows under the lock only: another process may be making the tables right now.
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let made = create(connection);
     if made.is_err() && !connection.is_autocommit() {
@@ -118,36 +125,35 @@ fn check_or_create(connection: &Connection) -> Result<(), Fault> {
 
 /// Makes the tables, unless another process was faster.
 fn create(connection: &Connection) -> Result<(), Fault> {
-    if !is_ours(connection)? {
-        connection.execute_batch(TABLES)?;
-        connection.pragma_update(None, "application_id", APPLICATION)?;
-        connection.pragma_update(None, "user_version", VERSION)?;
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    match (marks(connection)?, tables) {
+        ((APPLICATION, VERSION), _) => {}
+        ((APPLICATION, version), _) => {
+            return Err(Fault::NotOurs(format!(
+                "has version {version}, and this program reads and writes version {VERSION}; use the newer gleaner \
+                 that made it"
+            )));
+        }
+        ((0, 0), 0) => {
+            connection.execute_batch(TABLES)?;
+            connection.pragma_update(None, "application_id", APPLICATION)?;
+            connection.pragma_update(None, "user_version", VERSION)?;
+        }
+        _ => {
+            return Err(Fault::NotOurs(
+                "is a database of another program; name another data folder, or move the file away if nobody needs it"
+                    .to_owned(),
+            ));
+        }
     }
     connection.execute_batch("COMMIT")?;
     Ok(())
 }
 
-/// True: a ledger of this version. False: an empty file.
-fn is_ours(connection: &Connection) -> Result<bool, Fault> {
-    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
-    let (application, version) = (number("application_id")?, number("user_version")?);
-    if application == APPLICATION && version == VERSION {
-        return Ok(true);
-    }
-    if application == APPLICATION {
-        return Err(Fault::NotOurs(format!(
-            "has version {version}, and this program reads and writes version {VERSION}; use the newer gleaner that \
-             made it"
-        )));
-    }
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if application == 0 && version == 0 && tables == 0 {
-        return Ok(false);
-    }
-    Err(Fault::NotOurs(
-        "is a database of another program; name another data folder, or move the file away if nobody needs it"
-            .to_owned(),
-    ))
+/// Whose database it is, and of which version.
+fn marks(connection: &Connection) -> rusqlite::Result<(i32, i32)> {
+    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get(0));
+    Ok((number("application_id")?, number("user_version")?))
 }
 
 /// Turns write-ahead logging on; it stays on in the file.

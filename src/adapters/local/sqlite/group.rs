@@ -3,6 +3,7 @@
 use rusqlite::{CachedStatement, Connection, OptionalExtension, named_params, params};
 
 use super::row::{Row, Stored, Tallies};
+use super::turn::Turn;
 use super::writes::{Verdict, Write};
 
 /// Where a transaction broke. Nothing of it was written.
@@ -15,8 +16,8 @@ pub enum Broken {
 }
 
 /// Makes all of `writes` durable together, and says what became of each, in their order.
-pub fn commit(connection: &Connection, writes: &[Write]) -> Result<Vec<Verdict>, Broken> {
-    let outcome = attempt(connection, writes);
+pub fn commit(connection: &Connection, turn: &Turn, writes: &[Write]) -> Result<Vec<Verdict>, Broken> {
+    let outcome = attempt(connection, turn, writes);
     // Some errors end the transaction by themselves and others leave it open.
     if outcome.is_err()
         && !connection.is_autocommit()
@@ -27,9 +28,9 @@ pub fn commit(connection: &Connection, writes: &[Write]) -> Result<Vec<Verdict>,
     outcome
 }
 
-fn attempt(connection: &Connection, writes: &[Write]) -> Result<Vec<Verdict>, Broken> {
+fn attempt(connection: &Connection, turn: &Turn, writes: &[Write]) -> Result<Vec<Verdict>, Broken> {
     let run = |sql| prepared(connection, sql).and_then(|mut statement| statement.execute([]));
-    run("BEGIN IMMEDIATE").map_err(Broken::Whole)?;
+    turn.take(|| run("BEGIN IMMEDIATE")).map_err(Broken::Whole)?;
     let mut tallies = Tallies::default();
     let verdicts = writes
         .iter()

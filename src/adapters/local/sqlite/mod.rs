@@ -3,8 +3,8 @@
 //! - **Writes** of one process go through one thread with one connection. It takes what waits, judges each write by
 //!   itself in one transaction, commits once for all of them, and only then answers: many writes share one `fsync`.
 //! - **Reads** have threads and connections of their own. Write-ahead logging lets them read while somebody writes.
-//! - Processes take turns by SQLite's own locks. Who can't get its turn within [`PATIENCE`] is told
-//!   [`LedgerError::Busy`].
+//! - Processes exclude each other by SQLite's own locks and take turns by a lock file, `<path>-turn`. Who can't write
+//!   within about [`PATIENCE`] is told [`LedgerError::Busy`].
 //!
 //! The folder must be on a local disk: write-ahead logging needs memory that processes share
 //! (<https://www.sqlite.org/wal.html>).
@@ -14,6 +14,7 @@ mod file;
 mod group;
 mod reads;
 mod row;
+mod turn;
 mod writes;
 
 use std::path::{Path, PathBuf};
@@ -40,11 +41,13 @@ struct Options {
     group: usize,
     /// The length in bytes at which the write-ahead log is written back and cut, waiting for readers if it must.
     log_bytes: u64,
+    /// The pages of 4 KB that the file may have; none: as many as the disk holds.
+    pages: Option<u32>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { group: 256, log_bytes: 64 << 20 }
+        Self { group: 256, log_bytes: 64 << 20, pages: None }
     }
 }
 
@@ -73,9 +76,21 @@ impl SqliteLedger {
         Self::open_with(path.as_ref(), Options::default())
     }
 
+    /// The same with a file that may not grow beyond `pages` of 4 KB each: beyond that, writes fail as on a full disk.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[cfg(any(test, feature = "testing"))]
+    pub fn open_small(path: impl AsRef<Path>, pages: u32) -> Result<Self, LedgerError> {
+        Self::open_with(path.as_ref(), Options { pages: Some(pages), ..Options::default() })
+    }
+
     fn open_with(path: &Path, options: Options) -> Result<Self, LedgerError> {
         let named = |fault: Fault| fault.of(path);
         let writing = file::open_for_writing(path).map_err(named)?;
+        if let Some(pages) = options.pages {
+            file::limit(&writing, pages).map_err(named)?;
+        }
         let readers = Readers::start(path)?;
         let writer = Writer::start(writing, path, options)?;
         Ok(Self { writer, readers, path: path.to_owned() })

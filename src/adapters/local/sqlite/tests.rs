@@ -123,13 +123,14 @@ fn a_group_that_cannot_commit_leaves_nothing_and_no_open_transaction() {
              BEGIN INSERT INTO child VALUES ('nobody'); END;",
         )
         .unwrap();
+    let turn = turn::Turn::open(&path).unwrap();
     let write = |key: &str| writes::Write::for_test(None, Row::of(&job(key, &TestIds::new(1))).unwrap());
-    let outcome = group::commit(&connection, &[write("good"), write("bad")]);
+    let outcome = group::commit(&connection, &turn, &[write("good"), write("bad")]);
     assert!(matches!(outcome, Err(group::Broken::Whole(_))), "{outcome:?}");
     assert!(connection.is_autocommit());
     assert!(reads::get(&connection, "job/good").unwrap().is_none());
     assert_eq!(reads::counts(&connection).unwrap(), []);
-    assert!(matches!(group::commit(&connection, &[write("good")]).unwrap()[..], [Verdict::Written]));
+    assert!(matches!(group::commit(&connection, &turn, &[write("good")]).unwrap()[..], [Verdict::Written]));
     assert!(reads::get(&connection, "job/good").unwrap().is_some());
 }
 
@@ -185,8 +186,11 @@ async fn a_lock_that_stays_is_told_as_busy() {
     let connection = file::open_for_writing(&path).unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let turn = turn::Turn::open(&path).unwrap();
     connection.busy_timeout(Duration::from_millis(1)).unwrap();
     let write = writes::Write::for_test(None, Row::of(&job("a", &TestIds::new(1))).unwrap());
-    let Err(group::Broken::Whole(error)) = group::commit(&connection, &[write]) else { panic!("it was not locked") };
+    let Err(group::Broken::Whole(error)) = group::commit(&connection, &turn, &[write]) else {
+        panic!("it was not locked")
+    };
     assert!(matches!(Fault::Sqlite(error).of(&path), LedgerError::Busy(why) if why.contains("ledger.db")));
 }

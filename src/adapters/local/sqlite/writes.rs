@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::fault::Fault;
 use super::group::{self, Broken};
 use super::row::{Row, Stored};
+use super::turn::Turn;
 use super::{Options, file};
 use crate::domain::job::Rev;
 use crate::ports::ledger::LedgerError;
@@ -59,7 +60,8 @@ impl Writer {
         let (queue, waiting) = mpsc::channel(options.group);
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
-        let work = Work { connection, path: path.to_owned(), log, options, cut_at: options.log_bytes };
+        let turn = Turn::open(path).map_err(|error| Fault::Turn(error).of(path))?;
+        let work = Work { connection, turn, path: path.to_owned(), log, options, cut_at: options.log_bytes };
         let thread = super::reads::spawn("ledger-writer", move || work.run(waiting))?;
         Ok(Self { queue: Some(queue), thread: Some(thread), path: path.to_owned() })
     }
@@ -83,6 +85,7 @@ impl Drop for Writer {
 
 struct Work {
     connection: Connection,
+    turn: Turn,
     path: PathBuf,
     log: OsString,
     options: Options,
@@ -108,7 +111,7 @@ impl Work {
     }
 
     fn settle(&self, writes: Vec<Write>) {
-        match group::commit(&self.connection, &writes) {
+        match group::commit(&self.connection, &self.turn, &writes) {
             Ok(verdicts) => {
                 for (write, verdict) in writes.into_iter().zip(verdicts) {
                     answer(write, Ok(verdict));

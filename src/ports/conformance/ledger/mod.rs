@@ -17,7 +17,8 @@ use crate::domain::job::State;
 use crate::ports::ledger::{CreateError, Ledger, Place, ReplaceError};
 
 /// Runs every rule, each on an empty ledger that `make` makes.
-pub async fn all(make: impl AsyncFn() -> Arc<dyn Ledger>) {
+pub async fn all<T: Ledger + 'static>(make: impl AsyncFn() -> T) {
+    let make = async || -> Arc<T> { Arc::new(make().await) };
     every_kind_comes_back_as_it_was_written(make().await).await;
     create_answers_with_the_item_in_the_way(make().await).await;
     a_create_that_is_repeated_is_a_success(make().await).await;

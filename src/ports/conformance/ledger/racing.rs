@@ -55,7 +55,8 @@ pub async fn no_change_is_lost_among_many_writers(ledger: Arc<dyn Ledger>) {
     assert_eq!(u64::from(job.attempts), TASKS * u64::from(CHANGES));
 }
 
-async fn add_one(ledger: &dyn Ledger, id: &ItemId, revs: &TestIds) {
+/// Reads the job, adds one to its attempts, and replaces it, as often as it takes.
+pub async fn add_one(ledger: &dyn Ledger, id: &ItemId, revs: &TestIds) {
     let mut read = ledger.get(id).await.unwrap().unwrap();
     loop {
         let Item::Job(mut job) = read.clone() else { panic!("{read:?} is no job") };
