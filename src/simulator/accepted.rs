@@ -187,7 +187,7 @@ impl Accepted {
 pub(super) fn new_id(seed: u64, writer: &str, digest: Digest, nth: u64) -> Arc<str> {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let word = |part| hash(seed, writer, digest.0, &[nth, part]);
-    let words = if word(0) % 8 == 0 { 17 } else { 5 };
+    let words = if word(0).is_multiple_of(8) { 17 } else { 5 };
     let mut id = String::from("v1_Ch");
     for part in 1..=words {
         let mut bits = word(part);

@@ -278,24 +278,23 @@ impl Faults {
         if self.0.is_empty() {
             return None;
         }
-        let lasting = || self.cast(self.of(phase, Stay::Lasting), fraction(seed, phase, "lasting", subject, &[]));
-        let passing = || self.cast(self.of(phase, Stay::Passing), fraction(seed, phase, PASSING, subject, tries));
+        let lasting = || cast(self.of(phase, Stay::Lasting), fraction(seed, phase, "lasting", subject, &[]));
+        let passing = || cast(self.of(phase, Stay::Passing), fraction(seed, phase, PASSING, subject, tries));
         lasting().or_else(passing)
     }
+}
 
-    /// The fault in whose share of `0.0..1.0` the number falls.
-    #[expect(clippy::unused_self, reason = "it reads the shares of this set")]
-    fn cast(&self, shares: impl Iterator<Item = (Fault, f64)>, fraction: f64) -> Option<Fault> {
-        let mut upper = 0.0;
-        for (fault, share) in shares {
-            upper += share;
-            // The last share of a sum of 1 must not miss a number just below 1 by rounding.
-            if fraction < upper || upper >= 1.0 - 1e-9 {
-                return Some(fault);
-            }
+/// The fault in whose share of `0.0..1.0` the number falls.
+fn cast(shares: impl Iterator<Item = (Fault, f64)>, fraction: f64) -> Option<Fault> {
+    let mut upper = 0.0;
+    for (fault, share) in shares {
+        upper += share;
+        // The last share of a sum of 1 must not miss a number just below 1 by rounding.
+        if fraction < upper || upper >= 1.0 - 1e-9 {
+            return Some(fault);
         }
-        None
     }
+    None
 }
 
 /// A number that is the same whenever the same is asked, and is otherwise as good as random.
@@ -313,9 +312,7 @@ pub(super) fn hash(seed: u64, what: &str, subject: u64, tries: &[u64]) -> u64 {
 fn fraction(seed: u64, phase: Phase, stay: &str, subject: u64, tries: &[u64]) -> f64 {
     let number = hash(seed, &format!("{}/{stay}", phase.word()), subject, tries);
     // 53 bits are what an f64 holds exactly.
-    #[expect(clippy::cast_precision_loss, reason = "both numbers fit in 53 bits")]
-    let fraction = (number >> 11) as f64 / (1_u64 << 53) as f64;
-    fraction
+    (number >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 #[cfg(test)]

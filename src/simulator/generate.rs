@@ -93,7 +93,7 @@ fn check(model: &str, fields: &Map<String, Value>) -> Result<(), Refusal> {
     if let Some(name) = fields.keys().find(|name| !FIELDS.contains(&name.as_str())) {
         return invalid(format!("Invalid JSON payload received. Unknown name \"{name}\": Cannot find field."));
     }
-    if !fields.get("contents").and_then(Value::as_array).is_some_and(|contents| !contents.is_empty()) {
+    if fields.get("contents").and_then(Value::as_array).is_none_or(Vec::is_empty) {
         return invalid("* GenerateContentRequest.contents: contents is not specified".to_owned());
     }
     Ok(())

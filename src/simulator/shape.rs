@@ -48,7 +48,7 @@ impl Shaper<'_> {
             "array" => self.array(schema, path, depth),
             "integer" => self.number(schema, true),
             "number" => self.number(schema, false),
-            "boolean" => Value::Bool(self.next() % 2 == 0),
+            "boolean" => Value::Bool(self.next().is_multiple_of(2)),
             "null" => Value::Null,
             _ => Value::String(self.string(schema, path)),
         }
@@ -134,11 +134,9 @@ impl Shaper<'_> {
         let high = highest.map(|max| (max / step).floor());
         let low = low.or_else(|| high.map(|high| high - 1000.0)).unwrap_or(0.0);
         let choices = high.map_or(1000.0, |high| (high - low + 1.0).clamp(1.0, 1000.0));
-        #[expect(clippy::cast_precision_loss, reason = "a choice among 1000 needs no more")]
         let value = (low + ((self.next() % 100_000) as f64) % choices) * step;
         // A range of one number need not hold a whole step.
         let value = if highest.is_some_and(|max| value > max) { lowest.unwrap_or(value) } else { value };
-        #[expect(clippy::cast_possible_truncation, reason = "a whole number, which saturates when it is too large")]
         let number = if whole { Some(Number::from(value as i64)) } else { Number::from_f64(value) };
         number.map_or(Value::Null, Value::Number)
     }

@@ -59,7 +59,7 @@ impl Timeline<'_> {
 
     fn status(&self, standing: Standing) -> &'static str {
         match (standing, self.work.plan.course, self.work.plan.outcome) {
-            (Standing::Running(0 | 1), Some(Fault::Queued), _) => "queued",
+            (Standing::Running(0), Some(Fault::Queued), _) => "queued",
             (Standing::Running(_), Some(Fault::StatusUnknown), _) => "warming_up",
             (Standing::Running(_), ..) => "in_progress",
             (Standing::Cancelled(_), ..) | (_, _, Some(Fault::CancelledRemote)) => "cancelled",
