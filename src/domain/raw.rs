@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde::de::{Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
 
 /// The members of an object, the last of each name; none when it is no object.
@@ -38,17 +37,6 @@ pub(crate) fn field(fields: &BTreeMap<String, &RawValue>, name: &str) -> Option<
     fields.get(name).and_then(|value| text(value))
 }
 
-/// Reads JSON strictly: a name that an object repeats is an error, for readers differ on which one counts.
-///
-/// # Errors
-/// What is wrong and where, without the text itself.
-pub(crate) fn strict(text: &str) -> Result<Value, serde_json::Error> {
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Strict.deserialize(&mut reader)?;
-    reader.end()?;
-    Ok(value)
-}
-
 /// Valid JSON without the white space between its tokens, so that it fits on one line. Numbers, escapes and
 /// order stay as they were written.
 pub(crate) fn one_line(json: &str) -> String {
@@ -66,63 +54,6 @@ pub(crate) fn one_line(json: &str) -> String {
             keep
         })
         .collect()
-}
-
-/// Builds a [`Value`] and refuses repeated names.
-struct Strict;
-
-impl<'de> DeserializeSeed<'de> for Strict {
-    type Value = Value;
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
-        reader.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Strict {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let mut array = Vec::new();
-        while let Some(element) = seq.next_element_seed(Self)? {
-            array.push(element);
-        }
-        Ok(Value::Array(array))
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut object = serde_json::Map::new();
-        while let Some(name) = map.next_key::<String>()? {
-            if object.contains_key(&name) {
-                return Err(A::Error::custom("a name is there twice in one object"));
-            }
-            let value = map.next_value_seed(Self)?;
-            object.insert(name, value);
-        }
-        Ok(Value::Object(object))
-    }
 }
 
 #[cfg(test)]
@@ -145,17 +76,6 @@ mod tests {
         assert_eq!(members["c"].get(), "1e999");
         assert_eq!(elements(members["a"]).unwrap().len(), 1);
         assert!(text(members["a"]).is_none() && elements(members["b"]).is_none());
-    }
-
-    #[test]
-    fn strict_refuses_repeated_names_at_any_depth_and_what_follows_the_value() {
-        assert_eq!(strict("{\"a\":[1,-2,3.5,null,true,\"x\"]}").unwrap(), json!({"a": [1, -2, 3.5, null, true, "x"]}));
-        for bad in
-            ["{\"a\":1,\"a\":1}", "[{\"b\":{\"a\":1,\"\\u0061\":2}}]", "{} {}", "[1,]", "NaN", "", "{'a':1}", "[1"]
-        {
-            assert!(strict(bad).is_err(), "{bad}");
-        }
-        assert!(strict(&format!("{}{}", "[".repeat(500), "]".repeat(500))).is_err());
     }
 
     proptest! {

@@ -1,0 +1,127 @@
+//! `POST /{v}/models/{model}:generateContent`: a plain call, answered when it is done.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{ConnectInfo, Path, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use super::accepted::{Accepted, Work};
+use super::answer::Question;
+use super::faults::Fault;
+use super::interactions::{refused, spoilt};
+use super::refusal::{Dialect, Kind, Refusal};
+use super::request;
+use super::wire::Line;
+use super::world::{New, World};
+use crate::domain::job::KeyId;
+
+/// The fields of a request. Only these spellings: the simulator doesn't take snake_case here.
+const FIELDS: &[&str] = &[
+    "cachedContent",
+    "contents",
+    "generationConfig",
+    "labels",
+    "model",
+    "safetySettings",
+    "serviceTier",
+    "store",
+    "systemInstruction",
+    "toolConfig",
+    "tools",
+];
+
+pub(super) fn routes() -> Router<Arc<World>> {
+    Router::new().route("/models/{call}", post(call))
+}
+
+async fn call(
+    State(world): State<Arc<World>>,
+    ConnectInfo(line): ConnectInfo<Line>,
+    Path(call): Path<String>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let Some(model) = call.strip_suffix(":generateContent") else {
+        world.count("other");
+        return Refusal::no_such_path(&call).answer(Dialect::Legacy);
+    };
+    world.count("generate");
+    let outcome = match world.admit(&headers) {
+        Ok(key) => generate(&world, &line, model, key, body).await,
+        Err(refusal) => Err(refusal),
+    };
+    outcome.unwrap_or_else(|refusal| refusal.answer(Dialect::Legacy))
+}
+
+async fn generate(
+    world: &World,
+    line: &Line,
+    model: &str,
+    key: KeyId,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Refusal> {
+    let body = request::bytes(body)?;
+    let fields = request::object(&body)?;
+    check(model, &fields)?;
+    let question = Question::of_contents(&Value::Object(fields));
+    let fault = world.draw_create(&question);
+    if let Some(refused) = fault.and_then(|fault| refused(world.config.seed, fault, &question, line, Dialect::Legacy)) {
+        return Ok(refused);
+    }
+    let work = Work::Call { model: model.to_owned() };
+    let new = New { work, body, question: question.clone(), key, create: fault, stored: false };
+    let work = world.accept(new)?;
+    world.pause(world.config.latency).await;
+    if let Some(spoilt) = spoilt(world, fault, line, Dialect::Legacy).await {
+        return Ok(spoilt);
+    }
+    Ok(Json(response(model, &work, &question)).into_response())
+}
+
+fn check(model: &str, fields: &Map<String, Value>) -> Result<(), Refusal> {
+    request::check_model(model)?;
+    let invalid = |message: String| Err(Refusal::new(Kind::InvalidRequest, message));
+    if model.starts_with("deep-research") {
+        return invalid(format!("{model} only supports the Interactions API."));
+    }
+    if let Some(name) = fields.keys().find(|name| !FIELDS.contains(&name.as_str())) {
+        return invalid(format!("Invalid JSON payload received. Unknown name \"{name}\": Cannot find field."));
+    }
+    if fields.get("contents").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+        return invalid("* GenerateContentRequest.contents: contents is not specified".to_owned());
+    }
+    Ok(())
+}
+
+fn response(model: &str, work: &Accepted, question: &Question) -> Value {
+    let (text, finish) = match work.plan.outcome {
+        Some(Fault::EmptyAnswer) => (None, "STOP"),
+        Some(Fault::Incomplete) => (Some(question.half()), "MAX_TOKENS"),
+        Some(Fault::BadJson) => (Some(format!("{},", question.half())), "STOP"),
+        _ => (Some(question.answer()), "STOP"),
+    };
+    let [input, thoughts, output] = question.tokens(text.as_deref().unwrap_or_default());
+    if work.plan.outcome == Some(Fault::Blocked) {
+        let usage = json!({"promptTokenCount": input, "totalTokenCount": input});
+        let feedback = json!({"blockReason": "PROHIBITED_CONTENT"});
+        return json!({"promptFeedback": feedback, "usageMetadata": usage, "modelVersion": model, "responseId": &*work.id});
+    }
+    let mut content = json!({"role": "model"});
+    if let (Some(text), Some(content)) = (text, content.as_object_mut()) {
+        content.insert("parts".into(), json!([{"text": text}]));
+    }
+    json!({
+        "candidates": [{"content": content, "finishReason": finish, "index": 0}],
+        "usageMetadata": {
+            "promptTokenCount": input, "candidatesTokenCount": output, "thoughtsTokenCount": thoughts,
+            "totalTokenCount": input + output + thoughts,
+        },
+        "modelVersion": model, "responseId": &*work.id,
+    })
+}

@@ -1,0 +1,74 @@
+//! Google's own client, unchanged, works against the simulator, and reads the same values as this program.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what it found by failing")]
+
+mod simulated;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gleaner::simulator::Config;
+use gleaner::simulator::answer::Digest;
+use serde_json::{Value, json};
+use simulated::Sim;
+use tokio::process::Command;
+
+/// An interpreter that has `google-genai`: `GLEANER_TEST_PYTHON`, else the one that `make test` sets up.
+async fn python() -> PathBuf {
+    let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join(".venv/bin/python");
+    let python = std::env::var_os("GLEANER_TEST_PYTHON").map_or_else(own, PathBuf::from);
+    let probe = Command::new(&python).args(["-c", "import google.genai"]).output().await;
+    assert!(
+        probe.as_ref().is_ok_and(|probe| probe.status.success()),
+        "{} has no google-genai; `make test` installs it ({probe:?})",
+        python.display()
+    );
+    python
+}
+
+/// What the script printed for the interactions that it left.
+async fn run_script(python: &Path, sim: &Sim, version: &str) -> Vec<Value> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/sdk_interactions.py");
+    let mut run = Command::new(python);
+    run.arg(script).args([&sim.running.base_url(), version]);
+    run.env_remove("GOOGLE_API_KEY").env_remove("GEMINI_API_KEY").env("NO_PROXY", "127.0.0.1");
+    let output = run.env("PYTHONIOENCODING", "utf-8").output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the script failed with version {version}: {said}");
+    String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// What this program takes from an interaction, as GET returns it.
+fn our_value(body: &[u8]) -> String {
+    let interaction: Value = serde_json::from_slice(body).unwrap();
+    let steps = interaction["steps"].as_array().cloned().unwrap_or_default();
+    let output = steps.iter().filter(|step| step["type"] == "model_output");
+    output
+        .flat_map(|step| step["content"].as_array().unwrap().iter().map(|part| part["text"].as_str().unwrap()))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn googles_client_works_unchanged_and_reads_the_same_values() {
+    let python = python().await;
+    let sim = Sim::start(Config { polls_until_done: 2, latency: Duration::from_millis(30), ..Config::default() }).await;
+    for version in ["default", "v1", "v1beta"] {
+        let lines = run_script(&python, &sim, version).await;
+        let statuses: Vec<_> = lines.iter().map(|line| line["status"].as_str().unwrap()).collect();
+        assert_eq!(statuses, ["completed", "completed", "completed", "completed", "completed", "cancelled"]);
+        for line in &lines {
+            let path = format!("/v1/interactions/{}", line["id"].as_str().unwrap());
+            let (_, body) = sim.send(reqwest::Method::GET, &path, None).await.unwrap();
+            assert_eq!(line["output_text"], our_value(&body), "{line}");
+            if line["status"] == "completed" {
+                let digest = Digest::of(&line["input"]).to_string();
+                assert!(line["output_text"].as_str().unwrap().contains(&digest), "{line} does not carry {digest}");
+            }
+        }
+    }
+    // The client's own retries of creates did not come into play: each create was accepted once.
+    let stats = sim.get("/simulator/stats").await;
+    assert_eq!(stats["accepted"], json!(3 * (7 + 2)));
+    assert_eq!(stats["requests"]["other"], Value::Null, "the client asked for a path that is not there: {stats}");
+    sim.running.stop().await.unwrap();
+}
