@@ -235,6 +235,26 @@ async fn a_delayed_create_waits_by_the_clock() {
 }
 
 #[tokio::test]
+async fn a_stop_does_not_wait_for_the_slow() {
+    let sim = Sim::start(Config { late: Duration::from_secs(3600), ..with(&["create-delay=1"]) }).await;
+    let (body, seen) = (background("x"), tokio::sync::Notify::new());
+    let slow = async {
+        let send = sim.send(Method::POST, CREATE, Some(&body));
+        tokio::pin!(send);
+        while sim.accepted().await == 0 {
+            assert!(futures::poll!(&mut send).is_pending());
+        }
+        seen.notify_one();
+        send.await.unwrap().0
+    };
+    let stop = async {
+        seen.notified().await;
+        sim.running.close();
+    };
+    assert_eq!(futures::join!(slow, stop).0, 200);
+}
+
+#[tokio::test]
 async fn rate_limits_name_their_delays_in_different_ways() {
     let sim = Sim::start(with(&["create-429=1"])).await;
     let mut delays = BTreeSet::new();
