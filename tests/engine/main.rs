@@ -15,5 +15,7 @@ mod simulated;
 mod world;
 
 mod holders;
+mod looks;
+mod outcomes;
 mod plain;
 mod unclear;

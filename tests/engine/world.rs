@@ -161,6 +161,13 @@ impl World {
         (self.another(&self.maker, clock.clone()), clock)
     }
 
+    /// Another process, which can't reach Gemini: its connections are refused.
+    pub fn unreachable(&self) -> Engine {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let seed = self.made.fetch_add(1, Ordering::SeqCst) + 1;
+        engine(&self.folder, &format!("http://{nobody}"), &self.maker, self.clock.clone(), &self.hands, seed)
+    }
+
     /// Another process, made as `maker` says.
     pub fn another(&self, maker: &Maker, clock: Arc<TestClock>) -> Engine {
         let seed = self.made.fetch_add(1, Ordering::SeqCst) + 1;
