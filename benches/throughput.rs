@@ -150,7 +150,11 @@ async fn run(jobs: usize) {
     let file = folder.path().join("jobs.jsonl");
     let mut lines = String::new();
     for n in 0..jobs {
-        writeln!(lines, r#"{{"input": "Summarise document {n} in one sentence. 第{n}号の記事を一文で要約してください。"}}"#).unwrap();
+        writeln!(
+            lines,
+            r#"{{"input": "Summarise document {n} in one sentence. 第{n}号の記事を一文で要約してください。"}}"#
+        )
+        .unwrap();
     }
     std::fs::write(&file, lines).unwrap();
     let start = Instant::now();
@@ -180,7 +184,8 @@ async fn idle(closed: usize) {
     let (engine, ledger) = engine(&folder.path().join("data"), "http://127.0.0.1:9");
     let before = idle_tick(&engine, &ledger).await;
     let fill = stream::iter(0..closed).map(|n| {
-        let mut job = sample::job_in(&format!("{n:032x}"), Rev(SystemIds.token()), State::Consumed, Millis(n as i64), None);
+        let mut job =
+            sample::job_in(&format!("{n:032x}"), Rev(SystemIds.token()), State::Consumed, Millis(n as i64), None);
         job.answer = None;
         let ledger = &engine.ledger;
         async move { ledger.create(&Item::Job(job)).await.unwrap() }

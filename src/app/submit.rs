@@ -100,27 +100,24 @@ async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> Result<bool,
         return Ok(false);
     }
     let pass = gates.ask(job.mode, &job.model).await?;
-    if let Pass::Closed(until) = pass {
+    if let Pass::Closed(until) | Pass::Paused(until) = pass {
         let now = engine.clock.now();
-        let until = until.unwrap_or_else(|| now.plus(engine.settings.policy.poll_max));
         if until.since(now) > SHORT {
             engine.change(&job, |job, _| job.hold_back(until)).await?;
         }
         return Ok(false);
     }
     let (mode, model) = (job.mode, job.model.clone());
-    match reserve_again(engine, job).await {
-        Ok(Some(job)) => {
-            let (line, _) = engine.line_of(&job.input).await?;
-            Ok(send(engine, gates, &pass, job, &line).await? != Sent::NotSent)
-        }
-        Ok(None) => {
+    let line = engine.line_of(&job.input).await;
+    let reserved = match &line {
+        Ok(_) => reserve_again(engine, job).await,
+        Err(trouble) => Err(trouble.clone()),
+    };
+    match (reserved, line) {
+        (Ok(Some(job)), Ok((line, _))) => Ok(send(engine, gates, &pass, job, &line).await? != Sent::NotSent),
+        (reserved, _) => {
             gates.no_news(mode, &model, &pass).await?;
-            Ok(false)
-        }
-        Err(trouble) => {
-            gates.no_news(mode, &model, &pass).await?;
-            Err(trouble)
+            reserved.map(|_| false)
         }
     }
 }
