@@ -1,7 +1,5 @@
 //! The example that people try first: each of its lines is a job.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
-
 use std::collections::BTreeSet;
 
 use gleaner::domain::job::Mode;
