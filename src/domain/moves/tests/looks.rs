@@ -1,5 +1,6 @@
 //! What looks at handles may lead to, and what they may not.
 
+use super::super::looks::LOOKS_WITHOUT_ANSWER;
 use super::*;
 use crate::domain::policy::LATER_LOOKS;
 
@@ -57,7 +58,7 @@ fn a_failing_look_never_leads_to_a_new_submit() {
         life.with(|job, now| job.look_failed(&id, None, now));
     }
     assert_eq!((life.job.state, life.class(), life.job.attempts), (State::Parked, "no_answer", 1));
-    assert!(life.at.since(deadline) > 3 * HOUR, "one failing look at the deadline condemns nobody");
+    assert!(life.at.since(deadline) > 23 * HOUR, "one failing look at the deadline condemns nobody");
     assert_eq!(life.job.due_at, Some(life.at.plus(DAY)), "and a late result is still taken");
     life.until_due();
     life.finish(&id);
@@ -111,7 +112,7 @@ fn a_given_up_handle_of_a_dead_letter_is_looked_at_after_24_and_48_hours_and_the
         |life, id| life.with(|job, now| job.missing(id, "no such interaction", now)),
         |life, id| life.give_up(id),
         |life, id| {
-            for _ in 0..40 {
+            for _ in 0..LOOKS_WITHOUT_ANSWER {
                 life.until_due();
                 life.with(|job, now| job.look_failed(id, None, now));
             }
