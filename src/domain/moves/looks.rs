@@ -60,6 +60,24 @@ impl Job {
         }
     }
 
+    /// The look at a handle that comes before sending again brought no answer: nothing is sent, and it is looked at
+    /// again, later each time. A handle that nobody can look at parks the job in the end, since only a person can
+    /// say whether to pay a second time.
+    pub fn look_back_failed(&mut self, id: &str, named_delay: Option<Duration>, now: Now<'_>) {
+        if !matches!(self.state, State::Retryable | State::GivenUp) {
+            return;
+        }
+        let Some(handle) = self.handle_mut(id) else { return };
+        handle.polls = handle.polls.saturating_add(1);
+        if handle.polls >= LOOKS_WITHOUT_ANSWER {
+            handle.polls = 0;
+            self.park("no_answer", "no look at an earlier attempt has been answered, so it is not sent again", now);
+            return;
+        }
+        let wait = now.policy.next_look(handle).max(named_delay.unwrap_or_default().min(LONGEST_PATIENCE));
+        self.due_at = Some(now.at.plus(wait));
+    }
+
     fn park_without_answer(&mut self, id: &str, now: Now<'_>) {
         self.mark_given_up(id, now);
         if self.goes_on() {

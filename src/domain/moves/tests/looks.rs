@@ -294,3 +294,27 @@ fn only_what_ended_without_a_result_is_revived() {
     life.with(|job, now| job.revive(&id, now));
     assert_eq!(life.job, before, "a live one is polled already");
 }
+
+#[test]
+fn nothing_is_sent_again_while_an_earlier_handle_cannot_be_looked_at() {
+    for give_up in [false, true] {
+        let (mut life, id) = Life::submitted();
+        if give_up {
+            life.give_up(&id)
+        } else {
+            life.fail(&id, Verdict::Retryable)
+        }
+        let mut waits = Vec::new();
+        for _ in 1..LOOKS_WITHOUT_ANSWER {
+            life.until_due();
+            assert_eq!(life.step(), Action::Submit);
+            life.with(|job, now| job.look_back_failed(&id, None, now));
+            waits.push(life.job.due_at.unwrap().since(life.at));
+        }
+        assert!(waits.is_sorted() && waits[0] == 15 * SECOND && waits[11] == 300 * SECOND, "{waits:?}");
+        life.until_due();
+        life.with(|job, now| job.look_back_failed(&id, None, now));
+        assert_eq!((life.job.state, life.class(), life.job.attempts), (State::Parked, "no_answer", 1));
+        assert_eq!(life.job.due_at.is_some(), give_up, "what may still bring a result is looked at later");
+    }
+}
