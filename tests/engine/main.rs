@@ -7,7 +7,9 @@
 )]
 
 #[allow(dead_code)]
+mod cancelling;
 mod check;
+mod consuming;
 #[path = "../simulated/mod.rs"]
 mod simulated;
 #[allow(dead_code)]
@@ -19,4 +21,5 @@ mod intakes;
 mod looks;
 mod outcomes;
 mod plain;
+mod together;
 mod unclear;
