@@ -9,6 +9,7 @@ use super::engine::{Engine, Trouble};
 use super::look::{Answer, Seen, look_at};
 use super::send::operator_message;
 use crate::domain::job::{Fate, InputRef, Job, JobKey, State};
+use crate::domain::policy::CONSUME_TRIES;
 use crate::ports::objects::{ObjectError, Put};
 
 /// The object of a job's result.
@@ -50,10 +51,16 @@ pub async fn begin(engine: &Engine, job: &Job, handle: &str, answer: Answer) -> 
 /// As [`begin`].
 pub async fn again(engine: &Engine, job: &Job) -> Result<bool, Trouble> {
     let holder = engine.ids.token();
+    let name = result_object(&job.key);
+    let is_last = job.consume_tries >= CONSUME_TRIES;
+    let kept = if is_last { engine.objects.size(&name).await?.map(|_| name) } else { None };
     let mut taken = false;
     let stored = engine
         .change(job, |job, now| {
             taken = job.consume_again(&holder, now);
+            if !taken && kept.is_some() {
+                job.answer = kept;
+            }
         })
         .await?;
     match stored {
