@@ -37,7 +37,7 @@ clippy: need-build ## Lint, warnings are errors
 
 .PHONY: doc
 doc: need-build ## Build the code's documentation, warnings are errors
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --all-features --no-deps --document-private-items
 
 .PHONY: deny
 deny: need-build $(VENV)/tools.stamp ## Check licences, banned crates and sources of dependencies

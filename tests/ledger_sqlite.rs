@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout};
 use std::sync::Arc;
 
+use again::runtime;
 use futures::future::join_all;
 use gleaner::adapters::local::sqlite::SqliteLedger;
 use gleaner::adapters::system::SystemIds;
@@ -46,10 +47,6 @@ fn another_process() {
         "write" => write_for_ever(&folder),
         other => panic!("no role {other}"),
     }
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(8).enable_all().build().unwrap()
 }
 
 /// Tells the parent process, a line a time.

@@ -1,12 +1,14 @@
 //! Google's own client, unchanged, works against the simulator, and reads the same values as this program.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what it found by failing")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what it found by failing")]
 
 mod simulated;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gleaner::domain::extract::{Expectation, extract};
+use gleaner::domain::interaction::{Interaction, Standing};
 use gleaner::simulator::Config;
 use gleaner::simulator::answer::Digest;
 use serde_json::{Value, json};
@@ -38,14 +40,14 @@ async fn run_script(python: &Path, sim: &Sim, version: &str) -> Vec<Value> {
     String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What this program takes from an interaction, as GET returns it.
+/// What this program takes from an interaction, as GET returns it: the value of a completed one, else its text so far.
 fn our_value(body: &[u8]) -> String {
-    let interaction: Value = serde_json::from_slice(body).unwrap();
-    let steps = interaction["steps"].as_array().cloned().unwrap_or_default();
-    let output = steps.iter().filter(|step| step["type"] == "model_output");
-    output
-        .flat_map(|step| step["content"].as_array().unwrap().iter().map(|part| part["text"].as_str().unwrap()))
-        .collect()
+    let interaction = Interaction::parse(body).unwrap();
+    if interaction.standing() != Standing::Completed {
+        return interaction.output_text();
+    }
+    let value = extract(&interaction, &Expectation::default()).unwrap();
+    serde_json::from_str(value.get()).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,14 +5,13 @@ use std::time::Duration;
 use tracing::warn;
 
 use super::engine::{Engine, Trouble};
-use super::gates::all_gates;
+use super::gates::closed_gates;
 use super::lines::{LineReader, Reading, read_line};
 use super::report::{Progress, progress};
 use super::tick::tick;
 use crate::domain::gate::Gate;
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{JobKey, State};
-use crate::domain::time::Millis;
 
 /// Every state in which somebody must look at an item sooner or later.
 pub const OPEN: [State; 8] = [
@@ -32,6 +31,9 @@ const TICK: Duration = Duration::from_secs(5);
 /// The longest and the shortest sleep between two ticks.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
+
+/// The sleep when items are due and none can be brought on.
+const BLOCKED_SLEEP: Duration = Duration::from_millis(250);
 
 /// How a drive ended.
 #[derive(Debug)]
@@ -61,7 +63,7 @@ pub async fn drive(engine: &Engine, sha256: &str, mut watch: impl FnMut(&Progres
             Err(stop) => return Err(stop),
         };
         let progress = progress(engine, sha256).await?;
-        let gates: Vec<Gate> = all_gates(engine).await?.into_iter().filter(is_closed(engine.clock.now())).collect();
+        let gates = closed_gates(engine).await?;
         watch(&progress, &gates);
         if progress.is_over() {
             let others = match elsewhere.take() {
@@ -78,15 +80,17 @@ pub async fn drive(engine: &Engine, sha256: &str, mut watch: impl FnMut(&Progres
             return Ok(Drove { progress, parked_elsewhere: 0, stopped: true });
         }
         if idle {
-            let due = engine.ledger.next_due(&OPEN).await?;
-            let wait = due.map_or(LONGEST_SLEEP, |due| engine.until(due));
-            engine.clock.sleep(wait.clamp(SHORTEST_SLEEP, LONGEST_SLEEP)).await;
+            engine.clock.sleep(idle_sleep(engine).await?).await;
         }
     }
 }
 
-fn is_closed(now: Millis) -> impl Fn(&Gate) -> bool {
-    move |gate| gate.ask(now) != crate::domain::gate::Answer::Open
+/// How long to sleep after a tick that could do nothing: until the next item is due. What is due already waits for a
+/// gate, a lease or another process.
+async fn idle_sleep(engine: &Engine) -> Result<Duration, Trouble> {
+    let Some(due) = engine.ledger.next_due(&OPEN).await? else { return Ok(LONGEST_SLEEP) };
+    let wait = engine.until(due);
+    Ok(if wait.is_zero() { BLOCKED_SLEEP } else { wait.clamp(SHORTEST_SLEEP, LONGEST_SLEEP) })
 }
 
 /// The jobs of other intakes that an intake's repeats name: the file is over when they are.

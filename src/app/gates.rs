@@ -7,16 +7,20 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::engine::{Engine, Trouble};
+use super::report::every;
 use crate::domain::classify::Judgement;
 use crate::domain::gate::{Answer, EVERYTHING, Gate, name};
 use crate::domain::item::{Item, ItemId};
-use crate::domain::job::Mode;
+use crate::domain::job::{Mode, State};
 use crate::domain::moves::Now;
 use crate::domain::time::Millis;
 use crate::ports::ledger::{CreateError, ReplaceError};
 
 /// How long a gate as it was read is taken for true: a `pause` in another process works within this time.
 const FRESH: Duration = Duration::from_secs(1);
+
+/// How soon to ask again while a person's pause lasts.
+const PAUSED: Duration = Duration::from_secs(5);
 
 /// What somebody who wants to submit may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +29,15 @@ pub enum Pass {
     Open,
     /// Submit one, and tell what came of it: this token holds the probe.
     Probe(String),
-    /// Not now; then at the earliest, or when a person opens it.
-    Closed(Option<Millis>),
+    /// Not now; worth asking again then.
+    Closed(Millis),
+    /// A person's pause: nothing is put aside for it, all waits where it is. Worth asking again then.
+    Paused(Millis),
+}
+
+/// A gate's answer as a pass, where it doesn't let through.
+fn shut(until: Option<Millis>, now: Millis) -> Pass {
+    until.map_or_else(|| Pass::Paused(now.plus(PAUSED)), Pass::Closed)
 }
 
 /// The gates as one tick sees them.
@@ -57,13 +68,13 @@ impl<'a> Gates<'a> {
         if let Some(gate) = self.look(EVERYTHING).await?
             && let Answer::Closed(until) = gate.ask(now)
         {
-            return Ok(Pass::Closed(until));
+            return Ok(shut(until, now));
         }
         let name = self.name(mode, model);
         let Some(gate) = self.look(&name).await? else { return Ok(Pass::Open) };
         match gate.ask(now) {
             Answer::Open => Ok(Pass::Open),
-            Answer::Closed(until) => Ok(Pass::Closed(until)),
+            Answer::Closed(until) => Ok(shut(until, now)),
             Answer::MayProbe => self.claim(gate).await,
         }
     }
@@ -79,7 +90,7 @@ impl<'a> Gates<'a> {
             }
             Err(ReplaceError::Stale(stored)) => {
                 self.remember(&gate.name, stored.map(|item| *item));
-                Ok(Pass::Closed(Some(self.engine.clock.now().plus(FRESH))))
+                Ok(Pass::Closed(self.engine.clock.now().plus(FRESH)))
             }
             Err(ReplaceError::Ledger(error)) => Err(error.into()),
         }
@@ -205,11 +216,12 @@ pub async fn change_gate(
 }
 
 /// Lets submission through again at once where only a person could mend the reason: whoever starts anew has
-/// presumably mended it. One probe tells.
+/// presumably mended it, with this key or another one. One probe tells. Lines that waited are taken up at once.
 ///
 /// # Errors
 /// Trouble with the ledger.
 pub async fn try_mended(engine: &Engine) -> Result<(), Trouble> {
+    let mut mended = false;
     for gate in all_gates(engine).await? {
         if gate.needs_person && gate.until.is_some_and(|until| until > engine.clock.now()) {
             change_gate(engine, &gate.name, |gate, now| {
@@ -217,9 +229,50 @@ pub async fn try_mended(engine: &Engine) -> Result<(), Trouble> {
                 gate.needs_person
             })
             .await?;
+            mended = true;
+        }
+    }
+    wake(engine, State::Reading).await?;
+    if mended { wake(engine, State::Retryable).await } else { Ok(()) }
+}
+
+/// Makes what waits for a gate due now: intakes, or jobs that were refused or put aside for their queue's sake. What
+/// waits for its own back-off goes on waiting.
+async fn wake(engine: &Engine, state: State) -> Result<(), Trouble> {
+    for item in every(engine, state, usize::MAX).await? {
+        let now = engine.clock.now();
+        let read = item.rev().clone();
+        let mut next = item;
+        let waits = match &mut next {
+            Item::Intake(intake) if intake.lease.is_none() => later(&mut intake.due_at, now),
+            Item::Job(job) => {
+                let for_queue = job.attempts == 0
+                    || job
+                        .class
+                        .as_deref()
+                        .is_some_and(|class| class.starts_with("queue:") || class.starts_with("operator:"));
+                for_queue && later(&mut job.due_at, now)
+            }
+            _ => false,
+        };
+        if waits {
+            match engine.replace(&read, next).await {
+                // Somebody else works on it already.
+                Ok(_) | Err(ReplaceError::Stale(_)) => {}
+                Err(ReplaceError::Ledger(error)) => return Err(error.into()),
+            }
         }
     }
     Ok(())
+}
+
+/// Moves a due time that lies ahead to now. False: it is due already.
+fn later(due_at: &mut Option<Millis>, now: Millis) -> bool {
+    let ahead = due_at.is_some_and(|due| due > now);
+    if ahead {
+        *due_at = Some(now);
+    }
+    ahead
 }
 
 /// Every gate that was ever written: a handful.
@@ -227,7 +280,7 @@ pub async fn try_mended(engine: &Engine) -> Result<(), Trouble> {
 /// # Errors
 /// Trouble with the ledger.
 pub async fn all_gates(engine: &Engine) -> Result<Vec<Gate>, Trouble> {
-    let items = engine.ledger.in_state(crate::domain::job::State::Gate, None, 1000).await?;
+    let items = engine.ledger.in_state(State::Gate, None, 1000).await?;
     Ok(items
         .into_iter()
         .filter_map(|item| match item {
@@ -235,6 +288,18 @@ pub async fn all_gates(engine: &Engine) -> Result<Vec<Gate>, Trouble> {
             _ => None,
         })
         .collect())
+}
+
+/// The gates that hold up new work of this process's key.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn closed_gates(engine: &Engine) -> Result<Vec<Gate>, Trouble> {
+    let own = format!("{}/", engine.gemini.creates_as());
+    let now = engine.clock.now();
+    let mut gates = all_gates(engine).await?;
+    gates.retain(|gate| (gate.name == EVERYTHING || gate.name.starts_with(&own)) && gate.ask(now) != Answer::Open);
+    Ok(gates)
 }
 
 /// Closes the gate for everything, with a reason, until [`resume`].
@@ -250,7 +315,8 @@ pub async fn pause(engine: &Engine, reason: &str) -> Result<Gate, Trouble> {
     .await
 }
 
-/// Takes a person's pause off and opens every gate that Gemini's refusals closed. Returns the gates it opened.
+/// Takes a person's pause off and opens every gate that Gemini's refusals closed; what waited for them is due at once.
+/// Returns the gates it opened.
 ///
 /// # Errors
 /// Trouble with the ledger.
@@ -268,5 +334,7 @@ pub async fn resume(engine: &Engine) -> Result<Vec<Gate>, Trouble> {
         .await?;
         opened.push(gate);
     }
+    wake(engine, State::Reading).await?;
+    wake(engine, State::Retryable).await?;
     Ok(opened)
 }

@@ -13,6 +13,7 @@ use super::take::{Taken, take_lines};
 use crate::domain::classify::exhausted;
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Handle, Job, State};
+use crate::domain::line::JobLine;
 use crate::domain::step::{Action, step};
 use crate::domain::time::Millis;
 
@@ -112,9 +113,8 @@ async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> Result<bool,
         return Ok(false);
     }
     let pass = gates.ask(job.mode, &job.model).await?;
-    if let Pass::Closed(until) = pass {
+    if let Pass::Closed(until) | Pass::Paused(until) = pass {
         let now = engine.clock.now();
-        let until = until.unwrap_or_else(|| now.plus(engine.settings.policy.poll_max));
         if until.since(now) > SHORT {
             engine.change(&job, |job, _| job.hold_back(until)).await?;
         }
@@ -122,26 +122,21 @@ async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> Result<bool,
     }
     let (mode, model) = (job.mode, job.model.clone());
     match reserve_again(engine, job).await {
-        Ok(Some(job)) => {
-            let (line, _) = engine.line_of(&job.input).await?;
-            Ok(send(engine, gates, &pass, job, &line).await? != Sent::NotSent)
-        }
-        Ok(None) => {
+        Ok(Some((job, line))) => Ok(send(engine, gates, &pass, job, &line).await? != Sent::NotSent),
+        not_sent => {
             gates.no_news(mode, &model, &pass).await?;
-            Ok(false)
-        }
-        Err(trouble) => {
-            gates.no_news(mode, &model, &pass).await?;
-            Err(trouble)
+            not_sent.map(|_| false)
         }
     }
 }
 
-async fn reserve_again(engine: &Engine, job: Job) -> Result<Option<Job>, Trouble> {
+async fn reserve_again(engine: &Engine, job: Job) -> Result<Option<(Job, Box<JobLine>)>, Trouble> {
+    let (line, _) = engine.line_of(&job.input).await?;
     let Some(job) = look_back(engine, job).await? else { return Ok(None) };
     let ticket = ticket(engine);
     info!(job.key = %job.key, job.attempt = job.attempts + 1, job.class = job.class, "sending again");
-    engine.change(&job, |job, now| job.reserve(ticket, now)).await
+    let reserved = engine.change(&job, |job, now| job.reserve(ticket, now)).await?;
+    Ok(reserved.map(|job| (job, line)))
 }
 
 /// Looks once more at every handle on record before anything is sent again. None: one of them is still the job's, or

@@ -108,7 +108,7 @@ struct Taking<'a> {
     under_way: FuturesUnordered<BoxFuture<'a, Result<Step, Trouble>>>,
     /// Read, and not begun since its gate is closed or all hands are full.
     kept: Option<Kept>,
-    closed_until: Option<Option<Millis>>,
+    closed_until: Option<Millis>,
     at_end: bool,
     trouble: Option<Trouble>,
     lost: bool,
@@ -191,10 +191,10 @@ impl<'a> Taking<'a> {
         }
         let pass = self.gates.ask(job.mode, &job.model).await?;
         match pass {
-            Pass::Closed(until) if self.intake.mixed && until.is_some() => {
-                self.begin_reserving(kept, Job { due_at: until, ..job }, None);
+            Pass::Closed(until) if self.intake.mixed => {
+                self.begin_reserving(kept, Job { due_at: Some(until), ..job }, None);
             }
-            Pass::Closed(until) => {
+            Pass::Closed(until) | Pass::Paused(until) => {
                 // What is under way may open the gate again (a probe), so the line is kept and asked for anew.
                 self.kept = Some(kept);
                 self.closed_until = Some(until);
@@ -278,7 +278,7 @@ impl<'a> Taking<'a> {
         } else {
             next.lease = None;
             let all = self.at_end && self.kept.is_none() && self.trouble.is_none() && next.cursor.offset == next.bytes;
-            next.due_at = if all { None } else { Some(self.closed_until.flatten().unwrap_or(now.at)) };
+            next.due_at = if all { None } else { Some(self.closed_until.unwrap_or(now.at)) };
             if all {
                 next.state = State::Read;
                 next.since = now.at;

@@ -1,13 +1,12 @@
 //! What the simulated model answers: a function of the input, so that an answer under the wrong key is seen.
 
 use std::fmt;
-use std::io;
 
-use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::shape;
+use crate::domain::json::Json;
 
 /// The first 16 hex digits of the sha256 of an input's canonical JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,10 +16,10 @@ impl Digest {
     /// Of what Python's `json.dumps(input, sort_keys=True, ensure_ascii=False)` prints.
     #[must_use]
     pub fn of(input: &Value) -> Self {
-        let mut canonical = Vec::new();
-        let written = input.serialize(&mut serde_json::Serializer::with_formatter(&mut canonical, Spaced));
-        debug_assert!(written.is_ok(), "a value can always be written to memory");
-        let hash = Sha256::digest(&canonical);
+        let written = input.to_string();
+        // What `Json` refuses of a value (an escape of half a surrogate pair can't be in one) is digested as written.
+        let canonical = Json::parse(&written).map_or_else(|_| written.clone(), |json| json.canonical());
+        let hash = Sha256::digest(canonical.as_bytes());
         Self(hash.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte)))
     }
 }
@@ -28,23 +27,6 @@ impl Digest {
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
-    }
-}
-
-/// Python's separators.
-struct Spaced;
-
-impl serde_json::ser::Formatter for Spaced {
-    fn begin_array_value<W: io::Write + ?Sized>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
-        if first { Ok(()) } else { writer.write_all(b", ") }
-    }
-
-    fn begin_object_key<W: io::Write + ?Sized>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
-        if first { Ok(()) } else { writer.write_all(b", ") }
-    }
-
-    fn begin_object_value<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
-        writer.write_all(b": ")
     }
 }
 

@@ -107,9 +107,14 @@ impl Running {
         format!("http://{}", self.addr)
     }
 
-    /// Takes no more connections, and returns when the requests under way are answered, or after five seconds.
-    pub async fn stop(mut self) -> io::Result<()> {
+    /// Takes no more connections from now on, and cuts every wait of a request short.
+    pub fn close(&self) {
         self.closing.send_replace(true);
+    }
+
+    /// [Closes](Self::close), and returns when the requests under way are answered, or after five seconds.
+    pub async fn stop(mut self) -> io::Result<()> {
+        self.close();
         tokio::select! {
             ended = &mut self.server => ended.map_err(io::Error::other).flatten(),
             () = self.clock.sleep(LAST_CALL) => {

@@ -27,3 +27,8 @@ pub fn command(wrapper: &[&str], role: &str, folder: &Path) -> Command {
 pub fn role() -> Option<(String, PathBuf)> {
     Some((std::env::var(ROLE).ok()?, std::env::var_os(FOLDER)?.into()))
 }
+
+/// A runtime with as many threads as tasks race in the tests.
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(8).enable_all().build().unwrap()
+}

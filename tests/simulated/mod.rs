@@ -1,31 +1,12 @@
 //! A simulator in the test's own process, and a plain client of it.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use async_trait::async_trait;
-use gleaner::domain::time::Millis;
+use gleaner::adapters::system::SystemClock;
 use gleaner::ports::clock::Clock;
 use gleaner::simulator::{Config, Running, start};
 use reqwest::Method;
 use serde_json::Value;
-
-/// The machine's time.
-#[derive(Debug)]
-struct RealClock;
-
-#[async_trait]
-#[expect(clippy::disallowed_methods, reason = "this is the Clock port")]
-impl Clock for RealClock {
-    fn now(&self) -> Millis {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Millis(i64::try_from(since.as_millis()).unwrap())
-    }
-
-    async fn sleep(&self, wait: Duration) {
-        tokio::time::sleep(wait).await;
-    }
-}
 
 /// A running simulator and a client that never retries.
 #[derive(Debug)]
@@ -36,7 +17,7 @@ pub struct Sim {
 
 impl Sim {
     pub async fn start(config: Config) -> Self {
-        Self::start_at(config, Arc::new(RealClock)).await
+        Self::start_at(config, Arc::new(SystemClock)).await
     }
 
     pub async fn start_at(config: Config, clock: Arc<dyn Clock>) -> Self {

@@ -11,6 +11,7 @@ pub fn fault(error: &io::Error, path: &Path) -> ObjectError {
     let advice = match error.kind() {
         ErrorKind::StorageFull => "the disk is full; free some space on it",
         ErrorKind::QuotaExceeded => "this user's quota on the disk is used up; free some space",
+        ErrorKind::FileTooLarge => "no file may be that large here; raise the limit (`ulimit -f`), or use another disk",
         ErrorKind::ReadOnlyFilesystem => "the disk is mounted read-only; name a data folder that can be written",
         ErrorKind::PermissionDenied => "no permission; allow this user to read and write there",
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {

@@ -1,0 +1,135 @@
+//! How fast the ledger in SQLite and the folder of objects are. Run it alone, with optimisation:
+//! `cargo test --release --test ledger_speed -- --ignored --nocapture`.
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "it measures real time")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use gleaner::adapters::local::DataFolder;
+use gleaner::adapters::system::SystemIds;
+use gleaner::domain::item::{Item, ItemId};
+use gleaner::domain::job::{JobKey, Rev, State};
+use gleaner::domain::time::Millis;
+use gleaner::ports::conformance::sample::{self, minute};
+use gleaner::ports::ids::Ids;
+use gleaner::ports::ledger::Ledger;
+use gleaner::ports::objects::{Objects, Put};
+
+const TASKS: usize = 16;
+const OPEN: [State; 6] =
+    [State::Reserving, State::Unclear, State::Submitted, State::Done, State::Retryable, State::Reading];
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it measures, and takes minutes"]
+async fn speed() {
+    let folder = tempfile::tempdir_in(".").unwrap();
+    let data = DataFolder::open(folder.path(), Millis(0)).unwrap();
+    for round in 0..2 {
+        jobs(&data, 2000, round).await;
+    }
+    objects(&data, 500).await;
+    drop(data);
+    let other = folder.path().join("looks");
+    looks(&other, 0).await;
+    close_a_million(&other.join("ledger.db"));
+    looks(&other, 1_000_000).await;
+    jobs(&DataFolder::open(&other, Millis(0)).unwrap(), 500, 3).await;
+}
+
+/// What a job's life costs: a create and three replaces, in 16 tasks.
+async fn jobs(data: &DataFolder, each: usize, round: usize) {
+    let begun = Instant::now();
+    let tasks = (0..TASKS).map(|_| {
+        let ledger = Arc::clone(&data.ledger);
+        tokio::spawn(async move {
+            for _ in 0..each {
+                let mut job = sample::job(&SystemIds.token(), Rev(SystemIds.token()));
+                ledger.create(&Item::Job(job.clone())).await.unwrap();
+                for state in [State::Submitted, State::Done, State::Consumed] {
+                    let read = std::mem::replace(&mut job.rev, Rev(SystemIds.token()));
+                    job.enter(state, (state != State::Consumed).then(|| minute(9)), minute(1));
+                    if state == State::Submitted {
+                        job.handles.push(sample::handle(&format!("v1_{}", SystemIds.token())));
+                    }
+                    ledger.replace(&read, &Item::Job(job.clone())).await.unwrap();
+                }
+            }
+        })
+    });
+    join_all(tasks).await.into_iter().for_each(Result::unwrap);
+    let writes = (each * TASKS * 4) as f64 / begun.elapsed().as_secs_f64();
+    println!("round {round}: {writes:.0} creates and replaces per second ({:.0} jobs)", writes / 4.0);
+}
+
+async fn objects(data: &DataFolder, each: usize) {
+    let begun = Instant::now();
+    let tasks = (0..TASKS).map(|_| {
+        let objects = Arc::clone(&data.objects);
+        tokio::spawn(async move {
+            for _ in 0..each {
+                let name = format!("results/{}.json", SystemIds.token());
+                assert_eq!(objects.put(&name, Bytes::from(vec![b'x'; 1500])).await.unwrap(), Put::Written);
+            }
+        })
+    });
+    join_all(tasks).await.into_iter().for_each(Result::unwrap);
+    println!("{:.0} small objects per second", (each * TASKS) as f64 / begun.elapsed().as_secs_f64());
+}
+
+/// What a tick with nothing due asks.
+async fn looks(root: &Path, closed: u64) {
+    let data = DataFolder::open(root, Millis(0)).unwrap();
+    let held: u64 = data.ledger.counts().await.unwrap().iter().map(|count| count.items).sum();
+    assert_eq!(held, closed);
+    let mut took = Vec::new();
+    for _ in 0..5000 {
+        let begun = Instant::now();
+        assert_eq!(data.ledger.due(&OPEN, minute(9), 100).await.unwrap(), []);
+        took.push(begun.elapsed());
+    }
+    let due = median(&mut took);
+    took.clear();
+    for _ in 0..5000 {
+        let begun = Instant::now();
+        assert_eq!(data.ledger.next_due(&OPEN).await.unwrap(), None);
+        data.ledger.counts().await.unwrap();
+        data.ledger.totals(sample::INTAKE).await.unwrap();
+        let id = ItemId::job(&JobKey(SystemIds.token()));
+        assert_eq!(data.ledger.get(&id).await.unwrap(), None);
+        took.push(begun.elapsed());
+    }
+    println!("{closed} closed items: due {due:?}; next_due, counts, totals and get {:?}", median(&mut took));
+}
+
+fn median(took: &mut [std::time::Duration]) -> std::time::Duration {
+    took.sort_unstable();
+    took.get(took.len() / 2).copied().unwrap()
+}
+
+/// Writes a million closed jobs past the ledger, which would take an hour.
+fn close_a_million(path: &Path) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let job =
+        sample::job_in("<key>", Rev("0123456789abcdef0123456789abcdef".to_owned()), State::Consumed, minute(1), None);
+    let doc = serde_json::to_string(&Item::Job(job)).unwrap();
+    connection
+        .execute(
+            "WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 999999),
+                  key (n, key) AS (SELECT n, printf('%08x%024x', n * 2654435761 % 4294967296, n) FROM n)
+             INSERT INTO items (id, kind, state, rev, due_at, since, intake, possible_duplicates, doc)
+             SELECT 'job/' || key, 'job', 'consumed', '0123456789abcdef0123456789abcdef', NULL, ?1 + n, ?2, 0,
+                    replace(?3, '<key>', key) FROM key",
+            (minute(1).0, sample::INTAKE, doc),
+        )
+        .unwrap();
+    connection
+        .execute_batch(&format!(
+            "INSERT INTO tallies VALUES ('', 'job', 'consumed', 1000000, 0),
+                                        ('{}', 'job', 'consumed', 1000000, 0)",
+            sample::INTAKE
+        ))
+        .unwrap();
+}
