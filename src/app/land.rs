@@ -79,7 +79,7 @@ pub async fn land(engine: &Engine, path: &Path) -> Result<Landed, LandError> {
         landed_at: now,
         mixed: scan.targets.len() > 1,
         cancelled: None,
-        cursor: Cursor::default(),
+        cursor: scan.start,
     };
     let (intake, before) = match engine.create(&Item::Intake(intake.clone())).await {
         Ok(()) => (intake, false),
@@ -183,6 +183,8 @@ impl AsyncRead for Checked {
 
 #[derive(Default)]
 struct Scan {
+    /// Behind the header: its line is no job, and is never taken.
+    start: Cursor,
     lines: u64,
     targets: BTreeSet<(Mode, Option<String>)>,
     unsent: BTreeSet<String>,
@@ -198,7 +200,8 @@ async fn scan(engine: &Engine, sha256: &str, shown: &str) -> Result<Scan, LandEr
     if let Some(mode) = header.mode {
         check_mode(mode).map_err(|why| LandError::Unusable(format!("{shown}:1: gleaner.{why}")))?;
     }
-    let mut scan = Scan::default();
+    let (offset, line) = reader.position();
+    let mut scan = Scan { start: Cursor { offset, line, ..Cursor::default() }, ..Scan::default() };
     while let Some(raw) = reader.next().await? {
         match read_line(&raw, &header) {
             Reading::Nothing => continue,

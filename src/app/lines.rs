@@ -75,6 +75,12 @@ impl<'a> LineReader<'a> {
         Self { objects, name: object_name(sha256), buffer: BytesMut::new(), offset, line, at_end: false }
     }
 
+    /// Where the next line begins, and how many lines lie before it.
+    #[must_use]
+    pub const fn position(&self) -> (u64, u64) {
+        (self.offset, self.line)
+    }
+
     /// The next line, blank ones too. None at the end of the object.
     ///
     /// # Errors

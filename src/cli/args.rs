@@ -14,7 +14,7 @@ pub struct Args {
     /// The data folder [GLEANER_DATA, else .gleaner]
     #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Print one JSON object on standard output; the rest goes to standard error
+    /// Print one JSON object; logs go to standard error
     #[arg(long, global = true)]
     pub json: bool,
     /// What to do.
@@ -90,7 +90,7 @@ pub struct Tick {
 /// How to work.
 #[derive(Debug, clap::Args)]
 pub struct Work {
-    /// Run this shell command for each result; it takes the job to its end
+    /// Run this shell command for each result (see below)
     #[arg(long, value_name = "CMD")]
     pub on_result: Option<String>,
     /// Whom to send to.

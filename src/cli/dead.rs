@@ -8,7 +8,7 @@ use super::args;
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::run::see;
-use super::table::{brief, count, low_row, plain, table, text};
+use super::table::{brief, count, limit, low_row, plain, table, text};
 use crate::app::report::{Dead, dead as letters, status};
 use crate::domain::job::State;
 use crate::domain::time::Millis;
@@ -47,6 +47,8 @@ fn letters_table(letters: &[Dead], now: Millis) -> String {
         let left = format!("{}\n{}, {seen}", short_id(&plain(&letter.id)), count(letter.attempts.into(), "attempt"));
         rows.add_row(low_row([left, format!("{}\n{}", plain(&letter.class), plain(&letter.message))], 4));
     }
+    // A key that gleaner made has 32 digits; one that people made may take two lines.
+    limit(&mut rows, 0, 34);
     text(rows)
 }
 
@@ -90,6 +92,18 @@ mod tests {
             ),
         ];
         let now = "2026-11-29T23:31:21Z".parse::<jiff::Timestamp>().unwrap();
-        insta::assert_snapshot!(letters_table(&letters, Millis(now.as_millisecond())), @"");
+        insta::assert_snapshot!(letters_table(&letters, Millis(now.as_millisecond())), @r#"
+ID                                CLASS
+ATTEMPTS, LAST SEEN               MESSAGE
+3f2a9c0d41e7b6885a0c9d1e2f3a4b5c  blocked:SAFETY
+1 attempt, 1h 1m ago              安全フィルタ。安全フィルタ。安全フィルタ。安
+                                  全フィルタ。安全フィルタ。安全フィルタ。安全
+                                  フィルタ。安全フィルタ。安全フィルタ。安全…
+my-own-key-my-own-key-my-own-key  exhausted:retryable:503
+-my-own-key-my-own-key-           x�[31m x�[31m x�[31m
+4 attempts, 1h 1m ago
+line/9f86d0819f86/12              bad_line:json
+0 attempts, 1h 1m ago             jobs.jsonl line 12: no
+"#);
     }
 }

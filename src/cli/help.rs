@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use crate::app::settings::NAMES;
 use crate::simulator::faults::{Fault, Stay};
 
+/// Where the text beside a setting begins.
+const SETTING: usize = 27;
+
 /// How wide help may be.
 const WIDTH: usize = 80;
 
@@ -52,11 +55,11 @@ pub fn long() -> String {
     help.push_str("Durations are written 250ms, 10s, 15m, 72h.\n");
     for (name, default, about) in NAMES {
         let default = if default.is_empty() { String::new() } else { format!(" [{default}]") };
-        hang(&mut help, name, 25, &format!("{about}{default}"));
+        hang(&mut help, name, SETTING, &format!("{about}{default}"));
     }
     help.push_str("\nWith --simulate the waits are short where they are not set:\n");
     for (name, default) in super::open::SHORT_WAITS {
-        hang(&mut help, name, 25, default);
+        hang(&mut help, name, SETTING, default);
     }
     help.trim_end().to_owned()
 }

@@ -126,6 +126,9 @@ mod tests {
     fn the_table_has_every_count_and_fits() {
         let big = 1_234_567;
         let tally = Tally { jobs: big, consumed: big, repeats: big, bad_lines: 2, parked: 3, ..Tally::default() };
-        insta::assert_snapshot!(tally_table(&tally), @"");
+        insta::assert_snapshot!(tally_table(&tally), @r#"
+   JOBS  CONSUMED  PARKED  RECOVERED  DISCARDED  OPEN  REPEATS  BAD LINES
+1234567   1234567       3          0          0     0  1234567          2
+"#);
     }
 }

@@ -239,6 +239,32 @@ mod tests {
             input: Some("{\"input\": \"x\"}".to_owned()),
         };
         let job = job();
-        insta::assert_snapshot!(job_text(&job, &paths, job.since.plus(std::time::Duration::from_secs(3700))), @"");
+        insta::assert_snapshot!(job_text(&job, &paths, job.since.plus(std::time::Duration::from_secs(3700))), @r#"
+job         3f2a9c0d41e7b6885a0c9d1e2f3a4b5c
+state       parked, for 1h 1m
+model       gemini-flash-latest
+attempts    2 of 4
+duplicates  1 possible
+class       blocked:SAFETY
+message     安全フィルタにより拒否されました。�[2Jとても長い説明。とても長い説
+            明。とても長い説明。とても長い説明。とても長い説明。とても長い説明
+            。とても長い説明。とても長い説明。とても長い説明。とても長い説明。
+            とても長い説明。とても長い説明。
+answer      .gleaner/answers/x.json
+from        line 3 of .gleaner/intakes/9f86.jsonl
+line        {"input": "x"}
+
+HANDLE AT GEMINI                       ATTEMPT  FATE      MADE
+v1_ChdaChdaChdaChdaChdaChdaChdaChdaCh        1  given up  2025-11-29T22:30:21Z
+daChdaChdaChdaChdaChdaChdaChdaChdaChd
+aChdaChdaChdaChdaChdaChdaChdaChdaChda
+ChdaChdaChda
+v1_b                                         1  ended     2025-11-29T22:30:21Z
+
+TIME                  STATE      ATTEMPTS  CLASS
+2025-11-29T22:30:21Z  reserving         1
+2025-11-29T22:30:21Z  submitted         1
+2025-11-29T22:30:21Z  parked            2  blocked:SAFETY
+"#);
     }
 }

@@ -140,7 +140,19 @@ mod tests {
 
     #[test]
     fn the_table_has_every_state() {
-        insta::assert_snapshot!(states_table(&status()), @"");
+        insta::assert_snapshot!(states_table(&status()), @r#"
+STATE         JOBS  OLDEST
+reserving        0
+unclear          0
+submitted        0
+done             0
+consumed   1234567  2h 46m
+retryable        0
+given_up         0
+parked           2  2h 46m
+recovered        0
+discarded        0
+"#);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, ContentArrangement, Row, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 
 /// How wide a table may be, in columns of the terminal. Wide characters, such as Japanese ones, count as two.
 pub const WIDTH: u16 = 80;
@@ -35,6 +35,14 @@ pub fn align_right(table: &mut Table, columns: impl IntoIterator<Item = usize>) 
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
+    }
+}
+
+/// Keeps a column from taking more than so many columns of the terminal.
+pub fn limit(table: &mut Table, column: usize, width: u16) {
+    table.discover_columns();
+    if let Some(column) = table.column_mut(column) {
+        column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(width)));
     }
 }
 
@@ -95,7 +103,13 @@ mod tests {
         let mut wide = table(&["id", "message"]);
         wide.add_row(low_row(["a".to_owned(), "日本語の長い説明文です。".repeat(20)], 2));
         wide.add_row(low_row(["b".to_owned(), "x".repeat(500)], 2));
-        insta::assert_snapshot!(text(wide), @"");
+        insta::assert_snapshot!(text(wide), @r#"
+ID  MESSAGE
+a   日本語の長い説明文です。日本語の長い説明文です。日本語の長い説明文です。日
+    本語の長い説明文です。日本語の長い説明文です。日本語の長い説明文です。日…
+b   xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
+"#);
     }
 
     #[test]
