@@ -209,10 +209,12 @@ impl Engine {
         }
     }
 
+    /// None: the lease is somebody else's. A change that somebody made beside it (the handle of a late holder) costs
+    /// nobody the lease.
     async fn renew(&self, job: &Job) -> Option<Job> {
         let holder = job.lease.as_ref()?.holder.clone();
-        match self.change_if(job, |job, now| job.renew(&holder, now)).await {
-            Ok(renewed) => renewed,
+        match self.settle(job.clone(), |job, now| job.renew(&holder, now)).await {
+            Ok(stored) => stored.lease.as_ref().is_some_and(|lease| lease.holder == holder).then_some(stored),
             Err(trouble) => {
                 warn!(job.key = %job.key, error = %trouble, "the lease could not be renewed; trying again");
                 Some(job.clone())

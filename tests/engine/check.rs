@@ -1,0 +1,96 @@
+//! What must hold at any moment, whatever happened before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gleaner::app::report::{every, progress};
+use gleaner::domain::item::Item;
+use gleaner::domain::job::{Fate, Job, State};
+use gleaner::simulator::answer::Digest;
+use serde_json::Value;
+
+use super::world::World;
+
+impl World {
+    /// Checks every invariant that holds between two writes:
+    ///
+    /// - the sums of every intake that is read to its end;
+    /// - an open item is due some time, a closed one never; leases are only where somebody works;
+    /// - no more attempts than allowed, no more handles than attempts;
+    /// - Gemini accepted no more of a job than was told: one, and one for each possible duplicate, and one for each
+    ///   sending again after an answer that brought no value (its handle is `ended`);
+    /// - every accepted interaction is of a job that exists, and of that job's own input;
+    /// - a result lies there exactly for jobs that were consumed, under the right key, with an answer to its own input.
+    pub async fn check(&self) {
+        for state in [State::Reading, State::Read] {
+            for item in every(&self.engine, state, usize::MAX).await.unwrap() {
+                let Item::Intake(intake) = item else { panic!("{item:?}") };
+                let sums = progress(&self.engine, &intake.sha256).await.unwrap();
+                assert_eq!(sums.wrong_sums(), None, "{sums:?}");
+                assert_eq!(intake.due_at.is_some(), intake.state == State::Reading, "{intake:?}");
+            }
+        }
+        let jobs: BTreeMap<String, Job> = self.jobs().await.into_iter().map(|job| (job.key.to_string(), job)).collect();
+        let mut accepted: BTreeMap<String, u32> = BTreeMap::new();
+        for entry in self.log().await {
+            let key = entry["labels"]["gleaner"].as_str().unwrap().to_owned();
+            let job = jobs.get(&key).unwrap_or_else(|| panic!("paid for a job that is not there: {entry}"));
+            assert_eq!(entry["input_digest"], self.digest_of(job), "{key}: another input was sent");
+            *accepted.entry(key).or_default() += 1;
+        }
+        let mut results = BTreeSet::new();
+        for (key, job) in &jobs {
+            check_item(job);
+            let ended = job.handles.iter().filter(|handle| handle.fate == Fate::Ended).count();
+            let told = 1 + job.possible_duplicates + u32::try_from(ended).unwrap();
+            let paid = accepted.get(key).copied().unwrap_or(0);
+            assert!(paid <= told, "{paid} accepted, {told} told: {job:?}");
+            if self.check_result(job) {
+                results.insert(format!("{key}.json"));
+            }
+        }
+        let found: BTreeSet<String> = self.objects("results").into_iter().collect();
+        assert_eq!(found, results, "results that lie there, and those that belong there");
+    }
+
+    /// The digest of a job's own input, as it lies in its intake.
+    fn digest_of(&self, job: &Job) -> String {
+        let object = self.data().join(format!("intakes/{}.jsonl", job.input.intake));
+        let bytes = std::fs::read(object).unwrap();
+        let line = &bytes[usize::try_from(job.input.offset).unwrap()..][..usize::try_from(job.input.length).unwrap()];
+        let line: Value = serde_json::from_slice(line).unwrap();
+        Digest::of(&line["input"]).to_string()
+    }
+
+    /// Whether there is a result, which then must be the job's own.
+    fn check_result(&self, job: &Job) -> bool {
+        let path = self.data().join(format!("results/{}.json", job.key));
+        let Ok(bytes) = std::fs::read(&path) else {
+            assert!(!matches!(job.state, State::Consumed | State::Recovered), "no result: {job:?}");
+            return false;
+        };
+        let kept = job.class.as_deref() == Some("internal:consume");
+        assert!(matches!(job.state, State::Consumed | State::Recovered | State::Done) || kept, "a result: {job:?}");
+        let result: Value = serde_json::from_slice(&bytes).unwrap();
+        let digest = self.digest_of(job);
+        assert_eq!(result["idempotency_key"], job.key.0);
+        assert_eq!(result["input_ref"], serde_json::to_value(&job.input).unwrap());
+        assert!(result["value"].to_string().contains(&digest), "{digest} is not in {}", result["value"]);
+        let handle = job.handle(result["handle"].as_str().unwrap());
+        assert_eq!(handle.map(|handle| handle.fate), Some(Fate::Won), "{job:?}");
+        assert_eq!(result["response"]["id"], result["handle"]);
+        true
+    }
+}
+
+fn check_item(job: &Job) {
+    let closed = matches!(job.state, State::Consumed | State::Recovered | State::Discarded);
+    assert!(!closed || job.due_at.is_none(), "closed and due: {job:?}");
+    assert!(job.state.is_ended() || job.due_at.is_some(), "open and never due: {job:?}");
+    let worked_on = matches!(job.state, State::Reserving | State::Done);
+    assert!(worked_on || job.lease.is_none(), "a lease: {job:?}");
+    assert!(job.attempts <= job.max_attempts, "{job:?}");
+    assert!(job.handles.len() <= job.attempts as usize, "{job:?}");
+    assert!(job.possible_duplicates < job.attempts.max(1), "{job:?}");
+    assert!(!matches!(job.state, State::Parked | State::Discarded) || job.class.is_some(), "no reason: {job:?}");
+    assert!(serde_json::to_vec(job).unwrap().len() < 8_000, "{job:?}");
+}

@@ -1,0 +1,21 @@
+//! The engine as it runs: SQLite, a folder, HTTP and the simulator, with a clock that the tests move.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test says what it found by failing"
+)]
+
+#[allow(dead_code)]
+mod check;
+#[path = "../simulated/mod.rs"]
+#[expect(dead_code, reason = "other tests use the rest of it")]
+mod simulated;
+#[allow(dead_code)]
+mod world;
+
+mod holders;
+mod looks;
+mod outcomes;
+mod plain;
+mod unclear;
