@@ -14,6 +14,7 @@ mod simulated;
 #[allow(dead_code)]
 mod world;
 
+mod gates;
 mod holders;
 mod looks;
 mod outcomes;
