@@ -254,8 +254,11 @@ impl<'a> Taking<'a> {
                 self.done.sent += 1;
             }
             Err(trouble) => {
-                warn!(error = %trouble, "a line could not be brought on");
-                self.trouble.get_or_insert(trouble);
+                // The first is told by whoever gets it returned; the same again, from calls under way, is no news.
+                let first = self.trouble.get_or_insert_with(|| trouble.clone());
+                if first.to_string() != trouble.to_string() {
+                    warn!(error = %trouble, "a line could not be brought on");
+                }
             }
         }
     }

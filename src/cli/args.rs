@@ -74,7 +74,7 @@ pub struct Submit {
     /// Files of jobs, one JSON object a line
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// For a data folder of simulated work: nothing is sent, to whomever
+    /// For a data folder of simulated work
     #[arg(long)]
     pub simulate: bool,
 }
@@ -101,10 +101,10 @@ pub struct Work {
 /// Whom to send to.
 #[derive(Debug, clap::Args)]
 pub struct Simulate {
-    /// Send to a simulated Gemini inside this process: no key, no cost
+    /// Send to a simulated Gemini: no key, no cost
     #[arg(long)]
     pub simulate: bool,
-    /// Let it fail; repeatable; `gleaner help simulator` lists the faults
+    /// Let it fail; repeatable; see `help simulator`
     #[arg(long = "fault", value_name = "NAME=RATE", requires = "simulate")]
     pub faults: Vec<String>,
     /// Which faults meet which jobs
@@ -126,7 +126,7 @@ pub struct Show {
 /// Arguments of `dead`.
 #[derive(Debug, clap::Args)]
 pub struct Dead {
-    /// Only this class, or those that begin with it: blocked, blocked:SAFETY
+    /// Only this class, or all that begin with it and a colon
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
     /// At most so many, oldest first
@@ -137,7 +137,7 @@ pub struct Dead {
 /// Arguments of `pause`.
 #[derive(Debug, clap::Args)]
 pub struct Pause {
-    /// Why, for whoever wonders
+    /// For whoever wonders
     #[arg(long, value_name = "WHY", default_value = "paused by hand")]
     pub reason: String,
 }
@@ -148,7 +148,7 @@ pub struct Cancel {
     /// A job's key, Gemini's id of it, or a file's sha256
     #[arg(value_name = "ID")]
     pub id: String,
-    /// Why, for whoever wonders
+    /// For whoever wonders
     #[arg(long, value_name = "WHY", default_value = "cancelled by hand")]
     pub reason: String,
     /// Whom it was sent to.
@@ -159,7 +159,7 @@ pub struct Cancel {
 /// Arguments of `simulator`.
 #[derive(Debug, clap::Args)]
 pub struct Simulator {
-    /// The port to listen on at 127.0.0.1; 0 takes a free one
+    /// The port at 127.0.0.1; 0 takes a free one
     #[arg(long, value_name = "N")]
     pub port: u16,
     /// Which faults meet which jobs
@@ -168,13 +168,13 @@ pub struct Simulator {
     /// How long work takes, such as 50ms
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration)]
     pub latency: Duration,
-    /// How many looks find a job running before one finds its end
+    /// Looks that find a job running
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub polls: u32,
-    /// What goes wrong: NAME=RATE, each from the list below
+    /// What goes wrong, from the list below
     #[arg(long = "fault", value_name = "NAME=RATE", num_args = 1..)]
     pub faults: Vec<String>,
-    /// Remember accepted work in this file, beyond a restart
+    /// Remember accepted work beyond a restart
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
 }

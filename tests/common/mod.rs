@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use serde_json::Value;
+
 /// The program, run in `folder`, with no setting of whoever runs the tests.
 pub fn gleaner(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gleaner"));
@@ -37,6 +39,22 @@ impl Simulator {
         let simulator = Self { base_url, child };
         assert!(simulator.base_url.starts_with("http://127.0.0.1:"), "{simulator:?}");
         simulator
+    }
+
+    /// What it accepted, and so would have been paid for, in order.
+    pub fn log(&self) -> Vec<Value> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let mut entries = Vec::new();
+        loop {
+            let url = format!("{}/simulator/log?after={}", self.base_url, entries.len());
+            let page = runtime.block_on(async { http.get(url).send().await?.bytes().await }).unwrap();
+            let page: Value = serde_json::from_slice(&page).unwrap();
+            entries.extend(page["entries"].as_array().unwrap().iter().cloned());
+            if page["next"].is_null() {
+                return entries;
+            }
+        }
     }
 }
 
