@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::engine::{Engine, Trouble};
 use super::report::every;
-use crate::domain::classify::Judgement;
+use crate::domain::classify::{Judgement, Verdict};
 use crate::domain::gate::{Answer, EVERYTHING, Gate, name};
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Mode, State};
@@ -132,7 +132,12 @@ impl<'a> Gates<'a> {
             })
             .await?;
         let until = gate.until.unwrap_or_else(|| self.engine.clock.now());
-        warn!(gate.model = model, gate.class = judgement.class, gate.until = %until, "Gemini refuses new work: gate closed");
+        if judgement.verdict == Verdict::Operator {
+            // The trouble itself is told once, as an error, and not for each call that was under way.
+            info!(gate.model = model, gate.class = judgement.class, gate.until = %until, "gate closed until a person mends it");
+        } else {
+            warn!(gate.model = model, gate.class = judgement.class, gate.until = %until, "Gemini refuses new work: gate closed");
+        }
         Ok(until)
     }
 

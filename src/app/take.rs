@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::cursor::{Outcome, Tracker};
 use super::engine::{Engine, Trouble};
@@ -254,8 +254,11 @@ impl<'a> Taking<'a> {
                 self.done.sent += 1;
             }
             Err(trouble) => {
-                warn!(error = %trouble, "a line could not be brought on");
-                self.trouble.get_or_insert(trouble);
+                // The first is told by whoever gets it returned; the same again, from calls under way, is no news.
+                let first = self.trouble.get_or_insert_with(|| trouble.clone());
+                if first.to_string() != trouble.to_string() {
+                    warn!(error = %trouble, "a line could not be brought on");
+                }
             }
         }
     }
@@ -312,6 +315,7 @@ async fn met_again(engine: &Engine, intake: &Intake, kept: &Kept, job: &Job, fou
             "idempotency_key: {} already names a job with other content ({} line {})",
             job.key, found.input.intake, found.input.line
         );
+        warn!(file = intake.file, line = kept.raw.line, "bad line: {message}");
         let error = LineError { class: "bad_line:key_taken", message };
         return write_bad(engine, bad_line(engine, intake, &kept.raw, error)).await;
     }
@@ -368,7 +372,8 @@ fn bad_line(engine: &Engine, intake: &Intake, raw: &RawLine, error: LineError) -
 }
 
 async fn write_bad(engine: &Engine, bad: BadLine) -> Result<Outcome, Trouble> {
-    warn!(file = bad.file, line = bad.input.line, class = bad.class, "bad line: {}", bad.message);
+    // Those that the landing could see were told then.
+    info!(file = bad.file, line = bad.input.line, class = bad.class, "bad line: {}", bad.message);
     match engine.create(&Item::BadLine(bad)).await {
         Ok(()) | Err(CreateError::Exists(_)) => Ok(Outcome::BadLine),
         Err(CreateError::Ledger(error)) => Err(error.into()),

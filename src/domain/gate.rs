@@ -1,14 +1,13 @@
 //! The gate: per API key, model and mode, until when no new work is submitted (design, section 2).
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::classify::{Judgement, Verdict};
-use super::job::{KeyId, Lease, MESSAGE_BYTES, Mode, Rev, clip};
+use super::job::{CLASS_BYTES, KeyId, Lease, MESSAGE_BYTES, Mode, Rev, clip};
 use super::moves::{Now, named_time};
 use super::time::Millis;
-
-/// The longest time that Gemini can close a gate for with one answer: its longest quota is a day's.
-pub const LONGEST_CLOSING: std::time::Duration = std::time::Duration::from_secs(48 * 3600);
 
 /// The name of the gate that a person closes for everything.
 pub const EVERYTHING: &str = "everything";
@@ -46,7 +45,11 @@ pub struct Gate {
 }
 
 /// How soon to ask again while somebody probes.
-const PROBE_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
+const PROBE_WAIT: Duration = Duration::from_secs(2);
+
+/// The shortest closing, unless the default is shorter still: an answer that names no time at all to wait must not
+/// make a loop of probes.
+const SHORTEST_CLOSING: Duration = Duration::from_secs(1);
 
 /// What a gate answers to somebody who wants to submit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,21 +108,28 @@ impl Gate {
     }
 
     /// A create was refused for the whole queue: closed until the named time, or for a default that doubles with
-    /// each refusal in a row; never earlier than it already was.
+    /// each refusal in a row that named none; never earlier than it already was.
     pub fn close(&mut self, judgement: &Judgement, message: &str, now: Now<'_>) {
-        let named = named_time(judgement.delay, now.at).map(|at| at.min(now.at.plus(LONGEST_CLOSING)));
-        let until = named.unwrap_or_else(|| now.at.plus(now.policy.gate_closes(self.refusals)));
         // Refusals of calls that were under way together are one refusal in a row, not many.
-        let still_closed = self.until.is_some_and(|old| old > now.at);
-        if !still_closed {
-            self.refusals = self.refusals.saturating_add(1);
-        }
+        let closed_before = self.until.is_some_and(|old| old > now.at);
+        let until = if let Some(named) = named_time(judgement.delay, now.at) {
+            named.max(now.at.plus(now.policy.gate_wait.min(SHORTEST_CLOSING)))
+        } else {
+            if !closed_before {
+                self.refusals = self.refusals.saturating_add(1);
+            }
+            now.at.plus(now.policy.gate_closes(self.refusals.saturating_sub(1)))
+        };
         self.until = Some(self.until.map_or(until, |old| old.max(until)));
         self.probe = None;
-        self.class = Some(judgement.class.clone());
-        self.message = Some(clip(message, MESSAGE_BYTES));
-        self.needs_person = judgement.verdict == Verdict::Operator;
         self.since = now.at;
+        // What only a person can mend is not covered up by a passing refusal that came with it.
+        let needs_person = judgement.verdict == Verdict::Operator;
+        if needs_person || !(closed_before && self.needs_person) {
+            self.class = Some(clip(&judgement.class, CLASS_BYTES));
+            self.message = Some(clip(message, MESSAGE_BYTES));
+            self.needs_person = needs_person;
+        }
     }
 
     /// A create was answered otherwise: open. A person's pause stays.

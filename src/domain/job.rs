@@ -13,6 +13,9 @@ pub const HISTORY_LENGTH: usize = 20;
 /// How many bytes of an error message an item keeps, so that it stays small whatever Gemini says.
 pub const MESSAGE_BYTES: usize = 400;
 
+/// How many bytes of a class an item keeps: some carry a word of Gemini's.
+pub const CLASS_BYTES: usize = 64;
+
 /// The name of a job for ever: the idempotency key (design, section 3), 1 to 63 of `a-z 0-9 _ -`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -142,7 +145,13 @@ impl State {
     /// be settled by a replay or a late result.
     #[must_use]
     pub const fn is_ended(self) -> bool {
-        matches!(self, Self::Consumed | Self::Parked | Self::Recovered | Self::Discarded)
+        self.is_closed() || matches!(self, Self::Parked)
+    }
+
+    /// Whether a job in this state never changes it again.
+    #[must_use]
+    pub const fn is_closed(self) -> bool {
+        matches!(self, Self::Consumed | Self::Recovered | Self::Discarded)
     }
 }
 
@@ -201,7 +210,7 @@ pub struct Handle {
     pub at: Millis,
     /// When its attempt is given up.
     pub deadline: Millis,
-    /// How often it was found still running: the wait between two looks grows with it.
+    /// How many looks in a row did not end its being looked at: the wait between two looks grows with it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub polls: u32,
     /// Since when Gemini has answered 403 or 404 for it, without an answer of another kind between.
@@ -212,7 +221,8 @@ pub struct Handle {
     /// When it was given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_up_at: Option<Millis>,
-    /// How many of the later looks (24 h, 48 h) have been made.
+    /// Of a given-up one: how many of the later looks (24 h, 48 h) have been made. Of a live one: how many looks
+    /// have stayed without an answer since its deadline.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub looks: u32,
 }
@@ -265,10 +275,12 @@ pub struct Job {
     /// How often a person had it replayed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub replays: u32,
-    /// How often it was sent again although an earlier create may have been accepted.
+    /// How many of its creates may have been accepted and have brought a result besides another one: each counts
+    /// once, when the job is sent again past it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub possible_duplicates: u32,
-    /// Whether an earlier create may have been accepted, so that the next one counts as a possible duplicate.
+    /// Whether the latest create may have been accepted and isn't known to have failed, so that the next one counts
+    /// as a possible duplicate. Older ones were counted when it was sent again past them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub maybe_accepted: bool,
     /// Whether the present reservation was counted as one: a definite refusal takes it back.
@@ -315,7 +327,7 @@ impl Job {
 
     /// Writes down what went wrong, cut to [`MESSAGE_BYTES`] at a character's border.
     pub fn blame(&mut self, class: &str, message: &str) {
-        self.class = Some(class.to_owned());
+        self.class = Some(clip(class, CLASS_BYTES));
         self.message = Some(clip(message, MESSAGE_BYTES));
     }
 

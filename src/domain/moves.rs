@@ -1,11 +1,23 @@
 //! The moves between a job's states. Each is pure: it changes the item in memory, and the caller writes it under
-//! the rev that was read. A move that no longer fits the stored state changes nothing and answers `false`.
+//! the rev that was read. A move that no longer fits the stored state changes nothing, and those that can meet such a
+//! state in the ordinary course of things answer `false`.
+//!
+//! What `possible_duplicates` counts: each create that may have been accepted, and isn't known to have failed, counts
+//! once, when the job is sent again past it. No handle is live when a job is sent again, so every create before the
+//! latest one has been counted, refused or seen to fail by then, and `maybe_accepted` need only speak of the latest.
+
+mod consuming;
+mod looks;
+#[cfg(test)]
+mod tests;
 
 use super::classify::{Delay, Judgement, Verdict, exhausted};
 use super::job::{Fate, Handle, Job, KeyId, Lease, State};
-use super::policy::{CONSUME_TRIES, OnUnclear, Policy};
-use super::step::later_look;
+use super::policy::{LONGEST_DELAY, OnUnclear, Policy};
 use super::time::Millis;
+
+/// The class of a create that may or may not have been accepted.
+pub const UNCLEAR: &str = "unclear";
 
 /// What a move needs to know besides the job.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +34,14 @@ impl Now<'_> {
     fn after_backoff(&self, attempts: u32) -> Millis {
         self.at.plus(self.policy.backoff(attempts, self.fraction))
     }
+
+    fn first_look(&self) -> Millis {
+        self.at.plus(self.policy.poll_min)
+    }
+
+    fn grace_ends(&self) -> Millis {
+        self.at.plus(self.policy.unclear_grace)
+    }
 }
 
 /// Who reserves: fresh for each reservation.
@@ -34,12 +54,16 @@ pub struct Ticket {
 }
 
 impl Job {
-    /// Counts an attempt and goes into `reserving` under the submit lease, right before the create call.
+    /// Counts an attempt and goes into `reserving` under the submit lease, right before the create call. Only a job
+    /// that waits for its next attempt, and has one left, is reserved: nothing may be sent without it.
     pub fn reserve(&mut self, ticket: Ticket, now: Now<'_>) {
+        if !matches!(self.state, State::Retryable | State::GivenUp) || !self.may_try_again() {
+            return;
+        }
         self.attempts += 1;
         self.counted_duplicate = self.maybe_accepted;
         if self.maybe_accepted {
-            self.possible_duplicates += 1;
+            self.possible_duplicates = self.possible_duplicates.saturating_add(1);
             self.maybe_accepted = false;
         }
         self.nonce = ticket.nonce;
@@ -52,6 +76,17 @@ impl Job {
     #[must_use]
     pub fn is_reserved_by(&self, nonce: &str) -> bool {
         self.state == State::Reserving && self.nonce == nonce
+    }
+
+    /// Whether what became of the create call of `nonce` is still open: it is under way, or its answer was unclear.
+    fn awaits(&self, nonce: &str) -> bool {
+        let open = matches!(self.state, State::Reserving | State::Unclear) || self.unclear_beside_another();
+        open && self.nonce == nonce
+    }
+
+    /// Whether the latest create is unclear, its grace not over, while the job goes on with the handle of another.
+    fn unclear_beside_another(&self) -> bool {
+        self.state == State::Submitted && self.class.as_deref() == Some(UNCLEAR)
     }
 
     /// Moves the end of a lease that is still held. False: the lease is somebody else's by now.
@@ -67,74 +102,106 @@ impl Job {
 
     /// The create call of the reservation of `nonce` may or may not have been accepted.
     ///
-    /// With another live handle on record the job goes on with that one: the call that is unclear was counted as a
-    /// possible duplicate when it was reserved.
+    /// With another live handle on record (a late one) the job goes on with that one, and waits out the grace time
+    /// only if that one brings nothing.
     pub fn unclear(&mut self, nonce: &str, why: &str, now: Now<'_>) -> bool {
         if !self.is_reserved_by(nonce) {
             return false;
         }
-        self.blame("unclear", why);
+        self.blame(UNCLEAR, why);
         if self.has_live_handle() {
-            self.enter(State::Submitted, Some(now.at.plus(now.policy.poll_min)), now.at);
+            self.enter(State::Submitted, Some(now.first_look()), now.at);
         } else {
-            self.enter(State::Unclear, Some(now.at.plus(now.policy.unclear_grace)), now.at);
+            self.enter(State::Unclear, Some(now.grace_ends()), now.at);
         }
         true
     }
 
     /// A handle was brought back by a create call, an event or a look-up. True when that is news.
     ///
-    /// It is never refused: what a job can come to have several of is kept, and what is paid for is collected.
+    /// It is never refused: what a job can come to have several of is kept, and what is paid for is collected. A
+    /// dead letter that gets one is polled like any other, but is not sent again by itself when it brings nothing.
     pub fn attach(&mut self, handle: Handle, nonce: &str, now: Now<'_>) -> bool {
         if self.handles.iter().any(|known| known.id == handle.id) {
             return false;
         }
-        let first_look = now.at.plus(now.policy.poll_min);
         let own = self.is_reserved_by(nonce);
+        let latest = handle.attempt == self.attempts;
+        let has_won = self.handles.iter().any(|known| known.fate == Fate::Won);
         self.handles.push(handle);
         match self.state {
-            State::Reserving if !own => {} // another create call is under way: its own answer moves the job on
+            // Another create call is under way: its own answer moves the job on.
+            State::Reserving if !own => {}
+            // Its result is there, and only its consumption failed: another handle adds nothing to it.
+            State::Parked if has_won => {}
             State::Reserving | State::Unclear | State::Retryable | State::GivenUp | State::Parked => {
-                self.maybe_accepted = false;
-                self.enter(State::Submitted, Some(first_look), now.at);
+                self.note_answered(latest);
+                self.enter(State::Submitted, Some(now.first_look()), now.at);
             }
-            // Closed, or on the way with another handle: kept on record, polled with the others where that goes on.
-            State::Submitted | State::Done | State::Consumed | State::Recovered | State::Discarded => {}
+            // On the way with another handle: polled with it.
+            State::Submitted => self.note_answered(latest),
+            // Finished or closed: kept on record.
+            State::Done | State::Consumed | State::Recovered | State::Discarded => {}
             State::Reading | State::Read | State::Gate => {}
         }
         true
     }
 
+    /// A create call turns out to have been accepted: with the latest one nothing is unclear any more. With an older
+    /// one the latest may still be: then its grace time comes after what this handle brings.
+    fn note_answered(&mut self, latest: bool) {
+        let unclear = self.class.as_deref() == Some(UNCLEAR);
+        if latest || unclear {
+            self.maybe_accepted = false;
+        }
+        if latest && unclear {
+            self.class = None;
+            self.message = None;
+        }
+    }
+
     /// The reservation of `nonce` was definitely not accepted, for a reason that concerns the whole queue: the
-    /// attempt is given back, and the job waits for `until`.
+    /// attempt is given back, and the job waits for `until`. A late answer counts too, as long as nothing was sent
+    /// after it.
     pub fn give_back(&mut self, nonce: &str, class: &str, message: &str, until: Millis, now: Now<'_>) -> bool {
-        if !self.is_reserved_by(nonce) {
+        if !self.awaits(nonce) {
             return false;
         }
         self.take_back_duplicate();
         self.attempts = self.attempts.saturating_sub(1);
         self.blame(class, message);
         if self.has_live_handle() {
-            self.enter(State::Submitted, Some(now.at.plus(now.policy.poll_min)), now.at);
+            self.enter(State::Submitted, Some(now.first_look()), now.at);
         } else {
             self.enter(State::Retryable, Some(until), now.at);
         }
         true
     }
 
-    /// The reservation of `nonce` was definitely not accepted, for a reason of its own.
+    /// The reservation of `nonce` was definitely not accepted, for a reason of its own. A late answer counts too, as
+    /// long as nothing was sent after it.
     pub fn refused(&mut self, nonce: &str, judgement: &Judgement, message: &str, now: Now<'_>) -> bool {
-        if !self.is_reserved_by(nonce) {
+        if !self.awaits(nonce) {
             return false;
         }
         self.take_back_duplicate();
         if self.has_live_handle() {
             self.blame(&judgement.class, message);
-            self.enter(State::Submitted, Some(now.at.plus(now.policy.poll_min)), now.at);
+            self.enter(State::Submitted, Some(now.first_look()), now.at);
         } else {
             self.fall(judgement, message, now);
         }
         true
+    }
+
+    /// The create call of the present reservation was not accepted: it was no duplicate, but the create before it
+    /// may still have been accepted. The reservation is void from here on, so no second answer of it counts.
+    fn take_back_duplicate(&mut self) {
+        if self.counted_duplicate {
+            self.possible_duplicates = self.possible_duplicates.saturating_sub(1);
+            self.counted_duplicate = false;
+            self.maybe_accepted = true;
+        }
     }
 
     /// The grace time of an unclear create is over: sent again or parked, as the policy says.
@@ -145,195 +212,64 @@ impl Job {
         self.maybe_accepted = true;
         let why = self.message.clone().unwrap_or_default();
         match now.policy.on_unclear {
-            OnUnclear::Park => self.park("unclear", &why, now),
-            OnUnclear::Resubmit if self.may_try_again() => {
+            OnUnclear::Park => self.park(UNCLEAR, &why, now),
+            OnUnclear::Resubmit if self.may_go_on_by_itself() => {
                 self.enter(State::Retryable, Some(now.at), now.at);
             }
-            OnUnclear::Resubmit => self.park(&exhausted("unclear"), &why, now),
+            OnUnclear::Resubmit => self.park(&exhausted(UNCLEAR), &why, now),
         }
         true
     }
 
-    /// Its next attempt may not be sent before `until`, since the gate is closed.
+    /// Its next attempt may not be sent before `until`, since the gate is closed. A closed item stays closed.
     pub fn hold_back(&mut self, until: Millis) {
-        self.due_at = Some(until);
-    }
-
-    /// A handle was looked at and is still under way: it is looked at again, later each time; past its deadline it
-    /// is given up.
-    pub fn still_running(&mut self, id: &str, now: Now<'_>) {
-        let Some(handle) = self.handle_mut(id) else { return };
-        handle.missing_since = None;
-        let was_given_up = handle.fate == Fate::GivenUp;
-        if was_given_up {
-            handle.looks += 1;
-            self.schedule(now);
-        } else if handle.deadline <= now.at {
-            self.give_up(id, "deadline", "still running at its deadline", now);
-        } else {
-            handle.polls = handle.polls.saturating_add(1);
-            self.schedule(now);
+        if self.due_at.is_some() {
+            self.due_at = Some(until);
         }
     }
 
-    /// A look at a handle brought no answer about it. It is looked at again; nothing else follows from it.
-    pub fn look_failed(&mut self, id: &str, named_delay: Option<std::time::Duration>, now: Now<'_>) {
-        if let Some(handle) = self.handle_mut(id) {
-            handle.polls = handle.polls.saturating_add(1);
-        }
-        self.schedule(now);
-        // A later look that brought no answer is still to be made: soon, but not at once.
-        let earliest = now.at.plus(named_delay.unwrap_or(now.policy.poll_min));
-        self.due_at = self.due_at.map(|due| due.max(earliest));
-    }
-
-    /// Gemini says 403 or 404 for a handle to a key that may see it. Not believed within the grace time.
-    pub fn missing(&mut self, id: &str, message: &str, now: Now<'_>) {
-        let Some(handle) = self.handle_mut(id) else { return };
-        let since = *handle.missing_since.get_or_insert(now.at);
-        let believed = since.plus(now.policy.not_found_grace);
-        if handle.fate == Fate::GivenUp {
-            handle.looks += 1;
-            self.schedule(now);
-        } else if believed <= now.at {
-            self.give_up(id, "not_found", message, now);
-        } else {
-            handle.polls = handle.polls.saturating_add(1);
-            self.schedule(now);
-            self.due_at = self.due_at.map(|due| due.min(believed));
-        }
-    }
-
-    /// The remote job of a handle expired, was cancelled, is not found or passed its deadline. The next attempt
-    /// may follow after a back-off; the handle is still looked at after 24 h and 48 h.
-    pub fn give_up(&mut self, id: &str, class: &str, message: &str, now: Now<'_>) {
-        if let Some(handle) = self.handle_mut(id) {
-            handle.fate = Fate::GivenUp;
-            handle.given_up_at = Some(now.at);
-            handle.looks = 0;
-        }
-        self.maybe_accepted = true;
-        if self.goes_on() {
-            self.schedule(now);
+    /// A person gave it up, with a reason. Closed. What has closed before stays as it is.
+    pub fn discard(&mut self, reason: &str, now: Now<'_>) {
+        if self.state.is_closed() {
             return;
         }
-        self.blame(class, message);
-        self.enter(State::GivenUp, Some(now.after_backoff(self.attempts)), now.at);
-        if !self.may_try_again() {
-            self.park(&exhausted(class), message, now);
-        }
-    }
-
-    /// The work of a handle failed, or its answer has no usable value.
-    pub fn failed(&mut self, id: &str, judgement: &Judgement, message: &str, now: Now<'_>) {
-        if let Some(handle) = self.handle_mut(id) {
-            handle.fate = Fate::Ended;
-        }
-        if self.goes_on() {
-            self.schedule(now);
-        } else {
-            self.fall(judgement, message, now);
-        }
-    }
-
-    /// A given-up or ended handle turns out to be still under way: it is polled again instead of sending anew.
-    pub fn revive(&mut self, id: &str, now: Now<'_>) {
-        if let Some(handle) = self.handle_mut(id) {
-            handle.fate = Fate::Live;
-            handle.missing_since = None;
-        }
-        self.maybe_accepted = false;
-        self.enter(State::Submitted, Some(now.at.plus(now.policy.poll_min)), now.at);
-    }
-
-    /// Gemini has finished: the result of `id` is to be persisted by `holder` under a consume lease.
-    pub fn finished(&mut self, id: &str, holder: &str, now: Now<'_>) {
-        if let Some(handle) = self.handle_mut(id) {
-            handle.fate = Fate::Won;
-            handle.missing_since = None;
-        }
-        self.take_to_consume(holder, now);
-    }
-
-    /// Takes a job whose consume lease ran out. False: its tries are used up, and it was parked with its answer kept.
-    pub fn consume_again(&mut self, holder: &str, now: Now<'_>) -> bool {
-        if self.consume_tries >= CONSUME_TRIES {
-            let why = self.message.clone().unwrap_or_else(|| "its consumer ended without a word each time".to_owned());
-            self.park("internal:consume", &why, now);
-            return false;
-        }
-        self.take_to_consume(holder, now);
-        true
-    }
-
-    fn take_to_consume(&mut self, holder: &str, now: Now<'_>) {
-        self.consume_tries += 1;
-        let until = now.policy.lease_from(now.at);
-        if self.state == State::Done {
-            self.due_at = Some(until);
-        } else {
-            self.enter(State::Done, Some(until), now.at);
-        }
-        self.lease = Some(Lease { holder: holder.to_owned(), until });
-    }
-
-    /// The result could not be persisted or handed on; another try follows after a back-off. With `charged` false
-    /// the try is given back, since the reason is the machine's and not the job's (a full disk).
-    pub fn consume_failed(&mut self, message: &str, charged: bool, now: Now<'_>) {
-        self.lease = None;
-        if !charged {
-            self.consume_tries = self.consume_tries.saturating_sub(1);
-        }
-        self.blame("internal:consume", message);
-        if charged && self.consume_tries >= CONSUME_TRIES {
-            self.park("internal:consume", message, now);
-        } else {
-            self.due_at = Some(now.after_backoff(self.consume_tries.max(1)));
-        }
-    }
-
-    /// The result is durable and handed on. A job that had been a dead letter is `recovered`.
-    pub fn consumed(&mut self, now: Now<'_>) {
-        self.class = None;
-        self.message = None;
-        let state = if self.parked_at.is_some() { State::Recovered } else { State::Consumed };
-        self.enter(state, None, now.at);
-    }
-
-    /// A person gave it up, with a reason. Closed.
-    pub fn discard(&mut self, reason: &str, now: Now<'_>) {
         self.blame("discarded", reason);
         self.enter(State::Discarded, None, now.at);
     }
 
     /// Makes it a dead letter. Given-up handles are still looked at: a late result recovers it.
     pub fn park(&mut self, class: &str, message: &str, now: Now<'_>) {
+        if self.state.is_closed() {
+            return;
+        }
+        self.maybe_accepted |= self.unclear_beside_another();
         self.blame(class, message);
         self.parked_at.get_or_insert(now.at);
         self.enter(State::Parked, None, now.at);
         self.due_at = self.next_later_look();
     }
 
-    /// A failure's consequence: another attempt after a wait, or a dead letter.
-    fn fall(&mut self, judgement: &Judgement, message: &str, now: Now<'_>) {
-        match judgement.verdict {
-            Verdict::Permanent => self.park(&judgement.class, message, now),
-            // A queue's refusal of finished work is a passing failure of that work.
-            Verdict::Retryable | Verdict::Queue | Verdict::Operator if self.may_try_again() => {
-                let backoff = now.after_backoff(self.attempts);
-                let due = named_time(judgement.delay, now.at).map_or(backoff, |named| named.max(backoff));
-                self.blame(&judgement.class, message);
-                self.enter(State::Retryable, Some(due), now.at);
-            }
-            Verdict::Retryable | Verdict::Queue | Verdict::Operator => {
-                self.park(&exhausted(&judgement.class), message, now);
-            }
-        }
+    /// Whether another attempt may follow without a person: a dead letter that nobody has replayed is polled when a
+    /// late handle turns up, but it is not sent again.
+    fn may_go_on_by_itself(&self) -> bool {
+        self.may_try_again() && (self.parked_at.is_none() || self.replays > 0)
     }
 
-    /// Whether the end of one handle changes nothing yet: another one is live, or the job is a dead letter already.
-    fn goes_on(&self) -> bool {
-        self.state == State::Parked || self.has_live_handle()
+    /// A failure's consequence: another attempt after a wait, or a dead letter.
+    fn fall(&mut self, judgement: &Judgement, message: &str, now: Now<'_>) {
+        if judgement.verdict == Verdict::Permanent {
+            self.park(&judgement.class, message, now);
+        } else if !self.may_go_on_by_itself() {
+            self.park(&exhausted(&judgement.class), message, now);
+        } else if self.unclear_beside_another() {
+            self.enter(State::Unclear, Some(now.grace_ends()), now.at);
+        } else {
+            // A queue's refusal of finished work is a passing failure of that work.
+            let backoff = now.after_backoff(self.attempts);
+            let due = named_time(judgement.delay, now.at).map_or(backoff, |named| named.max(backoff));
+            self.blame(&judgement.class, message);
+            self.enter(State::Retryable, Some(due), now.at);
+        }
     }
 
     /// Whether a handle on record may still bring a result.
@@ -350,30 +286,6 @@ impl Job {
 
     fn handle_mut(&mut self, id: &str) -> Option<&mut Handle> {
         self.handles.iter_mut().find(|handle| handle.id == id)
-    }
-
-    /// Sets the next look: at the live handle that is due first, or at the next later look of a given-up one.
-    fn schedule(&mut self, now: Now<'_>) {
-        let live = self.handles.iter().filter(|handle| handle.fate == Fate::Live);
-        let next = live.map(|handle| now.at.plus(now.policy.next_look(handle))).min();
-        self.due_at = match self.state {
-            State::Parked => self.next_later_look(),
-            _ => next.or(self.due_at),
-        };
-    }
-
-    fn next_later_look(&self) -> Option<Millis> {
-        let given_up = self.handles.iter().filter(|handle| handle.fate == Fate::GivenUp);
-        given_up.filter_map(later_look).min()
-    }
-
-    /// The reservation's create call was not accepted: it was no duplicate, but the one before may still be.
-    fn take_back_duplicate(&mut self) {
-        if self.counted_duplicate {
-            self.possible_duplicates = self.possible_duplicates.saturating_sub(1);
-            self.counted_duplicate = false;
-            self.maybe_accepted = true;
-        }
     }
 }
 
@@ -394,11 +306,11 @@ pub fn fresh_handle(id: String, attempt: u32, key: KeyId, deadline: std::time::D
     }
 }
 
-/// The time that a delay names.
+/// The time that a delay names, at most [`LONGEST_DELAY`] away.
 #[must_use]
 pub fn named_time(delay: Option<Delay>, now: Millis) -> Option<Millis> {
     delay.map(|delay| match delay {
-        Delay::After(wait) => now.plus(wait),
+        Delay::After(wait) => now.plus(wait.min(LONGEST_DELAY)),
         Delay::NextPacificMidnight => now.next_pacific_midnight(),
     })
 }

@@ -11,6 +11,9 @@ pub const LATER_LOOKS: [Duration; 2] = [Duration::from_secs(24 * 3600), Duration
 /// How often a result is tried to be persisted and handed on before its job is parked (design, section 2).
 pub const CONSUME_TRIES: u32 = 5;
 
+/// The longest time that one answer of Gemini's can put work off: its longest quota is a day's.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(48 * 3600);
+
 /// What to do with an interaction whose create stayed unclear through the grace time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnUnclear {
@@ -51,7 +54,9 @@ impl Policy {
     #[must_use]
     pub fn backoff(&self, attempts: u32, fraction: f64) -> Duration {
         let wait = doubled(self.backoff_base, attempts.saturating_sub(1), self.backoff_max);
-        wait.saturating_add(self.backoff_base.mul_f64(fraction.clamp(0.0, 1.0) / 2.0))
+        // Not a number is no jitter; `mul_f64` would panic.
+        let fraction = if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) };
+        wait.saturating_add(self.backoff_base.mul_f64(fraction / 2.0))
     }
 
     /// The wait before the next look at a handle: `poll_min`, half as much again after each look that found it

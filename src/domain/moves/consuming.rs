@@ -1,0 +1,82 @@
+//! From a finished remote job to a consumed result.
+
+use super::{Job, Now};
+use crate::domain::job::{Fate, Lease, State};
+use crate::domain::policy::CONSUME_TRIES;
+
+impl Job {
+    /// Gemini has finished: the result of `id` is to be persisted by `holder` under a consume lease. An answer that
+    /// turns up for a dead letter has all its tries.
+    pub fn finished(&mut self, id: &str, holder: &str, now: Now<'_>) {
+        let fits = matches!(self.state, State::Submitted | State::Parked | State::Retryable | State::GivenUp);
+        if !fits || self.handle(id).is_none() {
+            return;
+        }
+        for handle in &mut self.handles {
+            if handle.id == id {
+                handle.fate = Fate::Won;
+                handle.missing_since = None;
+            } else if handle.fate == Fate::Won {
+                // Its answer could not be made durable in five tries.
+                handle.fate = Fate::Ended;
+            }
+        }
+        self.maybe_accepted |= self.unclear_beside_another();
+        self.consume_tries = 0;
+        self.take_to_consume(holder, now);
+    }
+
+    /// Takes a job whose consume lease ran out. False: its tries are used up, and it was parked with its answer kept.
+    pub fn consume_again(&mut self, holder: &str, now: Now<'_>) -> bool {
+        if self.state != State::Done {
+            return false;
+        }
+        if self.consume_tries >= CONSUME_TRIES {
+            let why = self.message.clone().unwrap_or_else(|| "its consumer ended without a word each time".to_owned());
+            self.park("internal:consume", &why, now);
+            return false;
+        }
+        self.take_to_consume(holder, now);
+        true
+    }
+
+    fn take_to_consume(&mut self, holder: &str, now: Now<'_>) {
+        self.consume_tries += 1;
+        let until = now.policy.lease_from(now.at);
+        if self.state == State::Done {
+            self.due_at = Some(until);
+        } else {
+            self.enter(State::Done, Some(until), now.at);
+        }
+        self.lease = Some(Lease { holder: holder.to_owned(), until });
+    }
+
+    /// The result could not be persisted or handed on; another try follows after a back-off. With `charged` false
+    /// the try is given back, since the reason is the machine's and not the job's (a full disk).
+    pub fn consume_failed(&mut self, message: &str, charged: bool, now: Now<'_>) {
+        if self.state != State::Done {
+            return;
+        }
+        self.lease = None;
+        if !charged {
+            self.consume_tries = self.consume_tries.saturating_sub(1);
+        }
+        self.blame("internal:consume", message);
+        if charged && self.consume_tries >= CONSUME_TRIES {
+            self.park("internal:consume", message, now);
+        } else {
+            self.due_at = Some(now.after_backoff(self.consume_tries.max(1)));
+        }
+    }
+
+    /// The result is durable and handed on. A job that had been a dead letter is `recovered`.
+    pub fn consumed(&mut self, now: Now<'_>) {
+        if self.state != State::Done {
+            return;
+        }
+        self.class = None;
+        self.message = None;
+        let state = if self.parked_at.is_some() { State::Recovered } else { State::Consumed };
+        self.enter(state, None, now.at);
+    }
+}
