@@ -1,5 +1,7 @@
 //! Consuming: the result made durable and handed on, under a lease, once in effect.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -79,17 +81,23 @@ async fn consume(engine: &Engine, job: Job, holder: &str, answer: Option<Answer>
     let mine = |job: &Job| job.state == State::Done && job.lease.as_ref().is_some_and(|lease| lease.holder == holder);
     match outcome {
         Ok(()) => {
+            let by_us = AtomicBool::new(false);
             let stored = engine
                 .settle(job, |job, now| {
                     let mine = mine(job);
+                    by_us.store(mine, Ordering::Relaxed);
                     if mine {
                         job.consumed(now);
                     }
                     mine
                 })
                 .await?;
+            if !by_us.into_inner() {
+                info!(job.key = %stored.key, job.state = %stored.state, "handed on; somebody else settled it meanwhile");
+                return Ok(false);
+            }
             info!(job.key = %stored.key, job.state = %stored.state, job.attempts = stored.attempts, "consumed");
-            Ok(matches!(stored.state, State::Consumed | State::Recovered))
+            Ok(true)
         }
         Err(failure) => {
             warn!(job.key = %job.key, job.tries = job.consume_tries, error = failure.message, "could not be consumed");
