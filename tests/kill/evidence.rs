@@ -56,8 +56,8 @@ impl Evidence {
             inputs: inputs.collect(),
             jobs: runtime.block_on(all_jobs(data)),
             results: results.collect(),
-            accepted: runtime
-                .block_on(log(&simulator.base_url))
+            accepted: simulator
+                .log()
                 .iter()
                 .map(|entry| {
                     let key = entry["labels"]["gleaner"].as_str().expect("our label").to_owned();
@@ -185,17 +185,4 @@ async fn all_jobs(data: &Path) -> BTreeMap<String, Job> {
         }
     }
     jobs
-}
-
-/// The simulator's log of accepted work, all pages.
-async fn log(base_url: &str) -> Vec<Value> {
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let (mut entries, mut after) = (Vec::new(), Some(0));
-    while let Some(from) = after {
-        let answer = client.get(format!("{base_url}/simulator/log?after={from}")).send().await.unwrap();
-        let page: Value = serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap();
-        entries.extend(page["entries"].as_array().unwrap().iter().cloned());
-        after = page["next"].as_u64();
-    }
-    entries
 }
