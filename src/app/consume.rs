@@ -105,7 +105,7 @@ async fn consume(engine: &Engine, job: Job, holder: &str, answer: Option<Answer>
                 .settle(job, |job, now| {
                     let mine = mine(job);
                     if mine {
-                        job.consume_failed(&failure.message, failure.trouble.is_none(), now);
+                        job.consume_failed(&failure.message, failure.charged, now);
                         if job.state == State::Parked && failure.result_is_durable {
                             job.answer = Some(result_object(&job.key));
                         }
@@ -122,14 +122,21 @@ async fn consume(engine: &Engine, job: Job, holder: &str, answer: Option<Answer>
 struct Failure {
     message: String,
     result_is_durable: bool,
-    /// The machine's or the operator's matter: the try isn't charged, and the tick ends.
+    /// Whether it uses a try up.
+    charged: bool,
+    /// The machine's or the operator's matter: the tick ends.
     trouble: Option<Trouble>,
 }
 
 impl From<Trouble> for Failure {
     fn from(trouble: Trouble) -> Self {
         let trouble_stops = matches!(trouble, Trouble::NeedsPerson(_));
-        Self { message: trouble.to_string(), result_is_durable: false, trouble: trouble_stops.then_some(trouble) }
+        Self {
+            message: trouble.to_string(),
+            result_is_durable: false,
+            charged: !trouble_stops,
+            trouble: trouble_stops.then_some(trouble),
+        }
     }
 }
 
@@ -151,7 +158,12 @@ async fn persist_and_hand_on(engine: &Engine, job: Job, answer: Option<Answer>) 
         }
     };
     let handed = engine.handover.hand_on(&job.key, result).await;
-    handed.map_err(|error| Failure { message: error.to_string(), result_is_durable: true, trouble: None })
+    handed.map_err(|error| Failure {
+        message: error.to_string(),
+        result_is_durable: true,
+        charged: true,
+        trouble: None,
+    })
 }
 
 async fn persist(engine: &Engine, job: &Job, answer: &Answer) -> Result<Bytes, Failure> {
@@ -188,7 +200,10 @@ async fn fetch_again(engine: &Engine, job: &Job) -> Result<Answer, Failure> {
         Seen::Value(answer) => Ok(*answer),
         Seen::Rejected(class, message) => Err(Trouble::NeedsPerson(operator_message(&class, &message)).into()),
         Seen::Running => Err(passing("the finished interaction says that it is running".to_owned())),
-        Seen::Failed(_, message, _) | Seen::GivenUp(_, message) | Seen::Missing(message) => Err(passing(message)),
-        Seen::NoNews(why, _) => Err(passing(why)),
+        Seen::Failed(_, message, _) | Seen::GivenUp(_, message) | Seen::Missing(message) | Seen::Hidden(message) => {
+            Err(passing(message))
+        }
+        // Gemini has the answer and can't be asked just now: that is no failure of this job's.
+        Seen::NoNews(why, _) => Err(Failure { charged: false, ..passing(why) }),
     }
 }
