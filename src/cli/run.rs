@@ -26,7 +26,7 @@ async fn drive_file(context: &Context, engine: &Engine, file: &Path) -> Result<E
     let landed = land(engine, file).await?;
     report_landing(context, file, &landed);
     try_mended(engine).await?;
-    let mut watch = Watch::new(&context.console)?;
+    let mut watch = Watch::new(&context.console, landed.intake.lines)?;
     let driven = drive(engine, &landed.intake.sha256, |progress, gates| {
         watch.show(progress, gates, engine.clock.now());
     })
