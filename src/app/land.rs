@@ -200,8 +200,7 @@ async fn scan(engine: &Engine, sha256: &str, shown: &str) -> Result<Scan, LandEr
     if let Some(mode) = header.mode {
         check_mode(mode).map_err(|why| LandError::Unusable(format!("{shown}:1: gleaner.{why}")))?;
     }
-    let (offset, line) = reader.position();
-    let mut scan = Scan { start: Cursor { offset, line, ..Cursor::default() }, ..Scan::default() };
+    let mut scan = Scan { start: reader.cursor(), ..Scan::default() };
     while let Some(raw) = reader.next().await? {
         match read_line(&raw, &header) {
             Reading::Nothing => continue,

@@ -7,6 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::engine::{Engine, Trouble};
 use crate::domain::extract::Expectation;
+use crate::domain::intake::Cursor;
 use crate::domain::job::{InputRef, Mode};
 use crate::domain::line::{Header, JobLine, LINE_BYTES, LineError, parse_header, parse_line};
 use crate::ports::objects::Objects;
@@ -75,10 +76,10 @@ impl<'a> LineReader<'a> {
         Self { objects, name: object_name(sha256), buffer: BytesMut::new(), offset, line, at_end: false }
     }
 
-    /// Where the next line begins, and how many lines lie before it.
+    /// Where the next line begins, as the cursor of an intake of which nothing was taken yet.
     #[must_use]
-    pub const fn position(&self) -> (u64, u64) {
-        (self.offset, self.line)
+    pub fn cursor(&self) -> Cursor {
+        Cursor { offset: self.offset, line: self.line, ..Cursor::default() }
     }
 
     /// The next line, blank ones too. None at the end of the object.

@@ -9,13 +9,13 @@
 #[allow(dead_code)]
 mod check;
 #[path = "../simulated/mod.rs"]
-#[expect(dead_code, reason = "other tests use the rest of it")]
 mod simulated;
 #[allow(dead_code)]
 mod world;
 
 mod gates;
 mod holders;
+mod intakes;
 mod looks;
 mod outcomes;
 mod plain;
