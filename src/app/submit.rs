@@ -144,7 +144,8 @@ async fn reserve_again(engine: &Engine, job: Job) -> Result<Option<(Job, Box<Job
 async fn look_back(engine: &Engine, job: Job) -> Result<Option<Job>, Trouble> {
     for handle in job.handles.clone() {
         match look_at(engine, &job, &handle).await? {
-            Seen::Missing(_) | Seen::Failed(..) | Seen::GivenUp(..) => {}
+            // What came of a hidden one was judged while its key was at hand; waiting for that key would have no end.
+            Seen::Missing(_) | Seen::Failed(..) | Seen::GivenUp(..) | Seen::Hidden(_) => {}
             Seen::Running if !may_revive(&handle, engine.clock.now()) => {}
             Seen::Running => {
                 engine.change(&job, |job, now| job.revive(&handle.id, now)).await?;

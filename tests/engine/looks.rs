@@ -243,3 +243,21 @@ async fn past_its_deadline_it_is_sent_again_and_the_first_answer_of_either_count
     let fates: Vec<_> = world.job().await.handles.iter().map(|handle| handle.fate).collect();
     assert_eq!(fates, [Fate::Won, Fate::Live], "the late result of the first");
 }
+
+#[tokio::test]
+async fn a_lost_key_holds_up_no_further_attempt() {
+    let world = World::new(&["get-404-forever=1"]).await;
+    let intake = world.land(text("Given up, then its key is gone.")).await;
+    world.tick().await;
+    while world.state().await != State::GivenUp {
+        world.advance(Duration::from_secs(30));
+        world.tick().await;
+    }
+    world.set_faults(&[]).await;
+    let rotated = world.another(&Maker { keys: vec!["test-key-2"], ..Maker::default() }, world.clock.clone());
+    world.advance(HOUR);
+    tick_of(&rotated).await.unwrap();
+    assert_eq!((world.state().await, world.job().await.attempts), (State::Submitted, 2));
+    let tally = world.until_over_by(&[&rotated], &intake).await.tally;
+    assert_eq!((tally.consumed, tally.possible_duplicates, world.accepted().await), (1, 1, 2));
+}

@@ -6,17 +6,17 @@
     reason = "a test says what it found by failing"
 )]
 
-#[allow(dead_code)]
+mod cancelling;
 mod check;
-#[path = "../simulated/mod.rs"]
-mod simulated;
-#[allow(dead_code)]
-mod world;
-
+mod consuming;
 mod gates;
 mod holders;
 mod intakes;
 mod looks;
 mod outcomes;
 mod plain;
+#[path = "../simulated/mod.rs"]
+mod simulated;
+mod together;
 mod unclear;
+mod world;
