@@ -156,8 +156,7 @@ async fn look_back(engine: &Engine, job: Job) -> Result<Option<Job>, Trouble> {
                 return Ok(None);
             }
             Seen::NoNews(_, delay) => {
-                let wait = delay.unwrap_or(engine.settings.policy.poll_min);
-                engine.change(&job, |job, now| job.hold_back(now.at.plus(wait))).await?;
+                engine.change(&job, |job, now| job.look_back_failed(&handle.id, delay, now)).await?;
                 return Ok(None);
             }
             Seen::Rejected(class, message) => return Err(Trouble::NeedsPerson(operator_message(&class, &message))),

@@ -28,6 +28,7 @@ use self::args::{Args, Command};
 use self::console::Console;
 use self::open::Context;
 use self::outcome::{Exit, Stop};
+use crate::adapters::local::command;
 use crate::app::settings::unknown;
 
 /// Runs the program with the process's own arguments, environment and standard streams.
@@ -59,7 +60,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
 fn start(args: Args, console: &Console) -> Result<Exit, Stop> {
     console.start_logs()?;
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    for name in unknown(names) {
+    // A command that a hand-over runs may well be this program again.
+    for name in unknown(names).into_iter().filter(|name| ![command::ID, command::RESULT].contains(&name.as_str())) {
         console.warn(&format!("there is no setting {name}: is it misspelt? `gleaner --help` has them all"));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -33,6 +33,9 @@ const DATA: &str = ".gleaner";
 /// The file that marks a data folder of simulated work.
 const MARKER: &str = "SIMULATED";
 
+/// The key of simulated work. Keys are masked in messages, so it is no word that messages use.
+const SIMULATED_KEY: &str = "simulator-key";
+
 /// The waits of simulated work, where the environment doesn't set them: nobody wants to watch the real ones.
 pub const SHORT_WAITS: &[(&str, &str)] = &[
     ("GLEANER_POLL_MIN", "100ms"),
@@ -228,7 +231,7 @@ async fn desk(context: &Context, checked: Checked, on_result: Option<&str>) -> R
             let path = folder.root.join("simulator.jsonl");
             let journal = Some(JournalConfig { path, writer: ids.token() });
             let running = start(0, Config { journal, ..config }, Arc::clone(&clock)).await?;
-            let key = ApiKey::new("simulator").map_err(|error| Stop::Person(error.to_string()))?;
+            let key = ApiKey::new(SIMULATED_KEY).map_err(|error| Stop::Person(error.to_string()))?;
             (Arc::new(client(&settings, running.base_url(), vec![key])?), Some(running))
         }
     };

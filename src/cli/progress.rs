@@ -25,23 +25,22 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Shows nothing yet.
-    pub(super) fn new(console: &Console) -> Result<Self, Stop> {
-        let bar = if console.is_watched() { Some(bar(console)?) } else { None };
+    /// Of a file with that many lines.
+    pub(super) fn new(console: &Console, lines: u64) -> Result<Self, Stop> {
+        let bar = if console.is_watched() { Some(bar(console, lines)?) } else { None };
         Ok(Self { console: console.clone(), bar, shown: String::new(), shown_at: None, last: String::new() })
     }
 
     /// Shows how far it is.
     pub(super) fn show(&mut self, progress: &Progress, gates: &[Gate], now: Millis) {
-        let (done, total) = (done(progress), progress.intake.lines);
+        let done = done(progress);
         let details = details(progress, gates, now);
         if let Some(bar) = &self.bar {
-            bar.set_length(total);
             bar.set_position(done);
             bar.set_message(details);
             return;
         }
-        self.last = format!("{done}/{total} ended: {details}");
+        self.last = format!("{done}/{} ended: {details}", progress.intake.lines);
         let early = self.shown_at.is_some_and(|at| now.since(at) < LINES_APART);
         if self.last != self.shown && !early {
             self.shown_at = Some(now);
@@ -64,10 +63,10 @@ impl Watch {
     }
 }
 
-fn bar(console: &Console) -> Result<ProgressBar, Stop> {
+fn bar(console: &Console, lines: u64) -> Result<ProgressBar, Stop> {
     let style = ProgressStyle::with_template("{spinner} [{bar:20}] {pos}/{len} {wide_msg}");
     let style = style.map_err(|error| Stop::Person(format!("the progress bar can't be drawn: {error}")))?;
-    let bar = console.bars.add(ProgressBar::new(0).with_style(style.progress_chars("=> ")));
+    let bar = console.bars.add(ProgressBar::new(lines).with_style(style.progress_chars("=> ")));
     bar.enable_steady_tick(Duration::from_millis(200));
     Ok(bar)
 }
@@ -95,12 +94,9 @@ fn details(progress: &Progress, gates: &[Gate], now: Millis) -> String {
     if progress.waiting() > 0 {
         parts.push(format!("{} waiting", progress.waiting()));
     }
-    let mut details = parts.join(", ");
-    for held in gates.iter().filter_map(|gate| closed(gate, now)) {
-        details.push_str("; ");
-        details.push_str(&held);
-    }
-    details
+    // What holds it up comes first: the end of the line is cut off on a narrow terminal.
+    let held = gates.iter().filter_map(|gate| closed(gate, now));
+    held.chain([parts.join(", ")]).collect::<Vec<_>>().join("; ")
 }
 
 /// Why a gate is closed and until when; none when it isn't.

@@ -1,10 +1,12 @@
 //! `run`: a file taken in and driven to its end.
 
+use std::path::Path;
+
 use super::args::Run;
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::progress::Watch;
-use super::signal::{stop_on_signal, this_command};
+use super::signal::{interruptible, this_command};
 use super::submit::report_landing;
 use super::table::{align_right, count, plain, table, text};
 use crate::app::drive::{Drove, drive};
@@ -17,12 +19,14 @@ use crate::app::report::{Progress, Tally, progress};
 pub async fn run(context: &Context, args: &Run) -> Result<Exit, Stop> {
     check(&args.file).await?;
     let desk = open::work(context, &args.work.simulate, args.work.on_result.as_deref()).await?;
-    let engine = &desk.engine;
-    stop_on_signal(engine, &context.console)?;
-    let landed = land(engine, &args.file).await?;
-    report_landing(context, &args.file, &landed);
+    interruptible(&desk.engine, &context.console, drive_file(context, &desk.engine, &args.file)).await
+}
+
+async fn drive_file(context: &Context, engine: &Engine, file: &Path) -> Result<Exit, Stop> {
+    let landed = land(engine, file).await?;
+    report_landing(context, file, &landed);
     try_mended(engine).await?;
-    let mut watch = Watch::new(&context.console)?;
+    let mut watch = Watch::new(&context.console, landed.intake.lines)?;
     let driven = drive(engine, &landed.intake.sha256, |progress, gates| {
         watch.show(progress, gates, engine.clock.now());
     })

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use super::console::Console;
-use super::outcome::Stop;
+use super::outcome::{Exit, Stop};
 use crate::app::engine::Engine;
 
 /// The signals that ask the program to end.
@@ -52,21 +52,30 @@ impl Signals {
     }
 }
 
-/// Lets the first signal stop the engine, and the second one the program.
-pub fn stop_on_signal(engine: &Engine, console: &Console) -> Result<(), Stop> {
+/// Does `work`. The first signal sets [`Engine::stopping`], so that it ends when what is under way has; the second one
+/// drops it where it stands.
+pub async fn interruptible(
+    engine: &Engine,
+    console: &Console,
+    work: impl Future<Output = Result<Exit, Stop>>,
+) -> Result<Exit, Stop> {
     let mut signals = Signals::catch()?;
-    let stopping = engine.stopping.clone();
-    let console = console.clone();
-    tokio::spawn(async move {
-        signals.next().await;
-        stopping.store(true, Ordering::Relaxed);
-        console.note("Stopping: nothing new is begun, and what is under way ends first. Ctrl-C again stops at once.");
-        signals.next().await;
-        let said = "Stopped at once. Nothing is lost: the next run looks after what was under way.";
-        console.error(said);
-        std::process::exit(130);
-    });
-    Ok(())
+    let mut work = std::pin::pin!(work);
+    let mut asked = false;
+    loop {
+        tokio::select! {
+            ended = &mut work => return ended,
+            () = signals.next() => {
+                if asked {
+                    console.note("Stopped at once. Nothing is lost: the next run looks after what was under way.");
+                    return Ok(Exit::Interrupted);
+                }
+                asked = true;
+                engine.stopping.store(true, Ordering::Relaxed);
+                console.note("Stopping: nothing new is begun, and what is under way ends first. Ctrl-C again stops at once.");
+            }
+        }
+    }
 }
 
 /// This very command, as it can be typed again.

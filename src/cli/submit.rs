@@ -10,9 +10,9 @@ use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::progress::closed;
 use super::run::see;
-use super::signal::stop_on_signal;
+use super::signal::interruptible;
 use super::table::{align_right, brief, count, low_row, plain, table, text};
-use crate::app::engine::Trouble;
+use crate::app::engine::{Engine, Trouble};
 use crate::app::gates::all_gates;
 use crate::app::land::{LandError, Landed, check, land};
 use crate::app::report;
@@ -123,8 +123,10 @@ pub fn report_landing(context: &Context, file: &Path, landed: &Landed) {
 /// Does what is due, once.
 pub async fn tick(context: &Context, args: &Tick) -> Result<Exit, Stop> {
     let desk = open::work_on(context, &args.work.simulate, args.work.on_result.as_deref()).await?;
-    let engine = &desk.engine;
-    stop_on_signal(engine, &context.console)?;
+    interruptible(&desk.engine, &context.console, tick_once(context, &desk.engine)).await
+}
+
+async fn tick_once(context: &Context, engine: &Engine) -> Result<Exit, Stop> {
     let (ticked, cut_short) = match tick::tick(engine, engine.clock.now().plus(TICK)).await {
         Ok(ticked) => (ticked, None),
         Err(Trouble::Passing(why)) => (tick::Ticked::default(), Some(why)),

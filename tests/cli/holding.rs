@@ -108,7 +108,7 @@ fn a_file_is_cancelled_with_its_lines_that_wait_and_no_other_is_touched() {
     sent(&folder, &simulator, "sent.jsonl");
     let submitted = folder.run(&["--json", "submit", "waits.jsonl", "other.jsonl"]).exits(0).json();
     let sha256 = submitted["intakes"][0]["sha256"].as_str().unwrap();
-    let json = folder.run_with(&simulator, &["--json", "cancel", &sha256[..8]]).exits(0).json();
+    let json = folder.run_with(&simulator, &["--json", "cancel", sha256.get(..8).unwrap()]).exits(0).json();
     assert_eq!((&json["jobs"], &json["lines_discarded"]), (&json!([]), &json!(40)));
     assert_eq!(simulator.log().len(), 3, "nothing was sent by a cancel");
     let status = folder.run(&["--json", "status"]).exits(0).json();

@@ -26,7 +26,11 @@ fn input_of(folder: &Folder, result: &Value) -> Value {
 fn the_example_ends_with_every_value_under_its_own_key() {
     let folder = Folder::new();
     let said = folder.run(&["run", EXAMPLE, "--simulate"]).exits(0);
-    insta::assert_snapshot!(said.out, @"");
+    insta::assert_snapshot!(said.out, @r#"
+JOBS  CONSUMED  PARKED  RECOVERED  DISCARDED  OPEN  REPEATS  BAD LINES
+  11        11       0          0          0     0        0          0
+Results: .gleaner/results/<key>.json
+"#);
     assert_eq!(said.err.matches("not sent to Gemini: date").count(), 1, "{}", said.err);
     let results = folder.results();
     assert_eq!(results.len(), 11);
@@ -172,6 +176,32 @@ fn ctrl_c_stops_cleanly_and_says_how_to_go_on() {
 #[test]
 fn sigterm_does_the_same() {
     interrupt("TERM");
+}
+
+#[test]
+fn a_second_ctrl_c_does_not_wait_and_loses_nothing() {
+    let folder = Folder::new();
+    folder.write_jobs("jobs.jsonl", "twice", 2);
+    let mut run = folder.gleaner(&["run", "jobs.jsonl", "--simulate", "--on-result", "touch busy; exec sleep 600"]);
+    run.env("GLEANER_SUBMIT_LEASE", "1s").env("GLEANER_BACKOFF_BASE", "5ms");
+    let mut child = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while !folder.path("busy").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+    }
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    signal(&child, "INT");
+    let mut line = String::new();
+    while !line.contains("Ctrl-C again stops at once") {
+        line.clear();
+        assert!(err.read_line(&mut line).unwrap() > 0, "it ended at the first");
+    }
+    signal(&child, "INT");
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut err, &mut rest).unwrap();
+    assert!(rest.contains("Nothing is lost"), "{rest}");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let json = folder.run(&["--json", "run", "jobs.jsonl", "--simulate"]).exits(0).json();
+    assert_eq!(json["consumed"], 2);
 }
 
 #[test]

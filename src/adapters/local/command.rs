@@ -13,12 +13,18 @@ use tokio::process::{Child, Command};
 use crate::domain::job::{JobKey, excerpt};
 use crate::ports::handover::{Handover, HandoverError};
 
+/// The variable in which the command finds the result's id.
+pub const ID: &str = "GLEANER_ID";
+
+/// The variable in which the command finds the path of the result's file.
+pub const RESULT: &str = "GLEANER_RESULT";
+
 /// How much of what a failing command said on standard error goes into the message, in bytes: its end, where programs
 /// put the reason.
 const TAIL: u64 = 300;
 
-/// Runs `sh -c COMMAND` for each result: the result on standard input, its id in `GLEANER_ID`, the path of its file in
-/// `GLEANER_RESULT`. The result is taken when the command ends with exit code 0.
+/// Runs `sh -c COMMAND` for each result: the result on standard input, its id in [`ID`], the path of its file in
+/// [`RESULT`]. The result is taken when the command ends with exit code 0.
 ///
 /// The command's standard output goes to our standard error, as does its standard error once it has ended. It runs in
 /// a process group of its own, so that a Ctrl-C at the terminal stops the run and not a hand-over in its middle. When
@@ -42,8 +48,8 @@ impl CommandHandover {
         command
             .arg("-c")
             .arg(&self.command)
-            .env("GLEANER_ID", &id.0)
-            .env("GLEANER_RESULT", self.results.join(format!("{id}.json")))
+            .env(ID, &id.0)
+            .env(RESULT, self.results.join(format!("{id}.json")))
             .stdin(Stdio::piped())
             .stdout(Stdio::from(io::stderr()))
             .stderr(Stdio::from(said.try_clone()?))

@@ -9,8 +9,9 @@ use crate::domain::step::later_look;
 use crate::domain::time::Millis;
 
 /// How many looks in a row may stay without an answer where somebody would wait for ever: past the deadline of a live
-/// handle, and at a later look of a given-up one. With the default waits that is about three hours.
-const LOOKS_WITHOUT_ANSWER: u32 = 40;
+/// handle, and at a later look of a given-up one. At the default longest wait that is a day, and a machine that was
+/// switched off for a week doesn't use any of them up.
+pub(super) const LOOKS_WITHOUT_ANSWER: u32 = 288;
 
 /// The longest delay that an answer to a look can name: longer ones are looked after anyway.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(3600);
@@ -57,6 +58,24 @@ impl Job {
             let earliest = now.at.plus(delay.min(LONGEST_PATIENCE));
             self.due_at = self.due_at.map(|due| due.max(earliest));
         }
+    }
+
+    /// The look at a handle that comes before sending again brought no answer: nothing is sent, and it is looked at
+    /// again, later each time. A handle that nobody can look at parks the job in the end, since only a person can
+    /// say whether to pay a second time.
+    pub fn look_back_failed(&mut self, id: &str, named_delay: Option<Duration>, now: Now<'_>) {
+        if !matches!(self.state, State::Retryable | State::GivenUp) {
+            return;
+        }
+        let Some(handle) = self.handle_mut(id) else { return };
+        handle.polls = handle.polls.saturating_add(1);
+        if handle.polls >= LOOKS_WITHOUT_ANSWER {
+            handle.polls = 0;
+            self.park("no_answer", "no look at an earlier attempt has been answered, so it is not sent again", now);
+            return;
+        }
+        let wait = now.policy.next_look(handle).max(named_delay.unwrap_or_default().min(LONGEST_PATIENCE));
+        self.due_at = Some(now.at.plus(wait));
     }
 
     fn park_without_answer(&mut self, id: &str, now: Now<'_>) {
@@ -182,7 +201,7 @@ impl Job {
     }
 
     /// Sets the next look, after looks: at the live handle that is due first. A dead letter is only looked at where
-    /// a given-up handle has a later look to come; one that was due and stayed without an answer is tried again soon.
+    /// a given-up handle has a later look to come; one that stays without an answer is tried again after a wait.
     fn schedule(&mut self, now: Now<'_>) {
         let again = |handle: &Handle| now.at.plus(now.policy.next_look(handle));
         let of_fate = |fate| self.handles.iter().filter(move |handle| handle.fate == fate);
@@ -190,7 +209,10 @@ impl Job {
             // The later looks of given-up handles are made along with these, at most the longest wait after their time.
             State::Submitted => self.due_at = of_fate(Fate::Live).map(again).min().or(self.due_at),
             State::Parked => {
-                let later = |handle| later_look(handle).map(|at| if at > now.at { at } else { again(handle) });
+                let later = |handle: &Handle| {
+                    let failing = handle.polls > 0;
+                    later_look(handle).map(|at| if failing { at.max(again(handle)) } else { at })
+                };
                 self.due_at = of_fate(Fate::GivenUp).filter_map(later).min();
             }
             _ => {}

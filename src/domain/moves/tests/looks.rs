@@ -1,5 +1,6 @@
 //! What looks at handles may lead to, and what they may not.
 
+use super::super::looks::LOOKS_WITHOUT_ANSWER;
 use super::*;
 use crate::domain::policy::LATER_LOOKS;
 
@@ -57,7 +58,7 @@ fn a_failing_look_never_leads_to_a_new_submit() {
         life.with(|job, now| job.look_failed(&id, None, now));
     }
     assert_eq!((life.job.state, life.class(), life.job.attempts), (State::Parked, "no_answer", 1));
-    assert!(life.at.since(deadline) > 3 * HOUR, "one failing look at the deadline condemns nobody");
+    assert!(life.at.since(deadline) > 23 * HOUR, "one failing look at the deadline condemns nobody");
     assert_eq!(life.job.due_at, Some(life.at.plus(DAY)), "and a late result is still taken");
     life.until_due();
     life.finish(&id);
@@ -111,7 +112,7 @@ fn a_given_up_handle_of_a_dead_letter_is_looked_at_after_24_and_48_hours_and_the
         |life, id| life.with(|job, now| job.missing(id, "no such interaction", now)),
         |life, id| life.give_up(id),
         |life, id| {
-            for _ in 0..40 {
+            for _ in 0..LOOKS_WITHOUT_ANSWER {
                 life.until_due();
                 life.with(|job, now| job.look_failed(id, None, now));
             }
@@ -292,4 +293,28 @@ fn only_what_ended_without_a_result_is_revived() {
     let before = life.job.clone();
     life.with(|job, now| job.revive(&id, now));
     assert_eq!(life.job, before, "a live one is polled already");
+}
+
+#[test]
+fn nothing_is_sent_again_while_an_earlier_handle_cannot_be_looked_at() {
+    for give_up in [false, true] {
+        let (mut life, id) = Life::submitted();
+        if give_up {
+            life.give_up(&id)
+        } else {
+            life.fail(&id, Verdict::Retryable)
+        }
+        let mut waits = Vec::new();
+        for _ in 1..LOOKS_WITHOUT_ANSWER {
+            life.until_due();
+            assert_eq!(life.step(), Action::Submit);
+            life.with(|job, now| job.look_back_failed(&id, None, now));
+            waits.push(life.job.due_at.unwrap().since(life.at));
+        }
+        assert!(waits.is_sorted() && waits[0] == 15 * SECOND && waits[11] == 300 * SECOND, "{waits:?}");
+        life.until_due();
+        life.with(|job, now| job.look_back_failed(&id, None, now));
+        assert_eq!((life.job.state, life.class(), life.job.attempts), (State::Parked, "no_answer", 1));
+        assert_eq!(life.job.due_at.is_some(), give_up, "what may still bring a result is looked at later");
+    }
 }

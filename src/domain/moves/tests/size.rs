@@ -1,1 +1,1 @@
-
+//! How large an item may become.
