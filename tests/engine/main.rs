@@ -17,6 +17,7 @@ mod outcomes;
 mod plain;
 #[path = "../simulated/mod.rs"]
 mod simulated;
+mod storm;
 mod together;
 mod unclear;
 mod world;
