@@ -9,6 +9,7 @@
 mod cancelling;
 mod check;
 mod consuming;
+mod drives;
 mod gates;
 mod holders;
 mod intakes;

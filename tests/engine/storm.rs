@@ -14,8 +14,10 @@ use gleaner::ports::ids::Ids;
 use gleaner::ports::testing::{TestClock, TestIds};
 use gleaner::simulator::Config;
 
+use tokio::task::JoinHandle;
+
 use super::intakes::killed_tick;
-use super::world::{HOUR, Maker, World, lines, tick_of};
+use super::world::{HOUR, Maker, World, a_moment, lines, tick_of};
 
 /// Different lines in all files of one storm.
 const LINES: usize = 60;
@@ -36,6 +38,19 @@ const WEATHER: [&[&str]; 12] = [
     &["key-rejected=1"],
 ];
 
+/// Weather in which creates are answered late.
+const LATE: [&[&str]; 6] = [
+    &["create-delay=0.5"],
+    &["create-delay=1"],
+    &["create-delay=0.3", "create-drop=0.3"],
+    &["create-delay=0.5", "get-404-forever=0.3"],
+    &["create-delay=0.5", "failed-silent=0.5"],
+    &[],
+];
+
+/// How late that is: later than a lease, and sometimes later than the grace.
+const LATENESS: Duration = Duration::from_secs(1_200);
+
 const WAITS: [u64; 8] = [1, 10, 40, 121, 300, 901, 3_600, 90_000];
 
 struct Storm {
@@ -48,8 +63,8 @@ struct Storm {
 }
 
 impl Storm {
-    async fn new(seed: u64) -> Self {
-        let config = Config { seed, late: Duration::ZERO, hidden: Duration::from_secs(90), ..Config::default() };
+    async fn new(seed: u64, late: Duration) -> Self {
+        let config = Config { seed, late, hidden: Duration::from_secs(90), ..Config::default() };
         let world = World::with(&[], config, Maker::default()).await;
         let (wrong, clock) = world.paused();
         let engines = vec![world.second(), world.second(), wrong];
@@ -141,6 +156,40 @@ impl Storm {
             println!("seed {seed}, moment {n}: {what}");
             self.world.check().await;
         }
+        self.calm_down(seed).await;
+    }
+
+    /// Holders that are late all the time: creates are answered after minutes, ticks overlap, and of half the
+    /// processes the clock stands still while they wait.
+    async fn run_late(mut self, seed: u64) {
+        self.land().await;
+        let mut ticking: Vec<JoinHandle<_>> = Vec::new();
+        for _ in 0..MOMENTS {
+            ticking.retain(|tick| !tick.is_finished());
+            match self.below(10) {
+                0..5 if ticking.len() < 5 => {
+                    let engine = if self.below(2) == 0 { self.world.paused().0 } else { self.world.second() };
+                    ticking.push(tokio::spawn(async move { tick_of(&engine).await.map(drop) }));
+                }
+                0..8 => self.world.advance(Duration::from_secs(*self.one(&WAITS[..6]))),
+                8 => self.world.set_faults(LATE[self.below(LATE.len())]).await,
+                _ => self.land().await,
+            }
+            for _ in 0..self.below(6) {
+                a_moment().await;
+            }
+        }
+        self.world.set_faults(&[]).await;
+        while ticking.iter().any(|tick| !tick.is_finished()) {
+            self.world.advance(LATENESS);
+            a_moment().await;
+        }
+        self.world.check().await;
+        self.calm_down(seed).await;
+    }
+
+    /// The weather is good at last: every line comes to its end.
+    async fn calm_down(self, seed: u64) {
         self.world.set_faults(&[]).await;
         self.world.hands.failures.store(0, Ordering::SeqCst);
         resume(&self.world.engine).await.unwrap();
@@ -160,10 +209,21 @@ impl Storm {
     }
 }
 
+/// How many seeds are tried; more when asked for.
+fn seeds() -> std::ops::RangeInclusive<u64> {
+    1..=std::env::var("GLEANER_TEST_STORMS").ok().and_then(|n| n.parse().ok()).unwrap_or(3)
+}
+
 #[tokio::test]
 async fn a_storm_loses_nothing() {
-    let seeds = std::env::var("GLEANER_TEST_STORMS").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
-    for seed in 1..=seeds {
-        Storm::new(seed).await.run(seed).await;
+    for seed in seeds() {
+        Storm::new(seed, Duration::ZERO).await.run(seed).await;
+    }
+}
+
+#[tokio::test]
+async fn late_holders_lose_nothing() {
+    for seed in seeds() {
+        Storm::new(seed, LATENESS).await.run_late(seed).await;
     }
 }
