@@ -182,3 +182,61 @@ async fn what_was_sent_before_the_cancel_was_seen_is_cancelled_afterwards() {
     assert_eq!((tally.jobs, tally.discarded, world.hands.count()), (60, 60, 0));
     assert!(world.requests("cancel").await >= 44);
 }
+
+/// A world with one job that was parked when its only attempt passed its deadline. It runs for `latency`.
+async fn past_its_deadline(latency: Duration) -> (World, String) {
+    let mut maker = Maker::default();
+    maker.settings.max_attempts = 1;
+    let world = World::with(&[], Config { latency, ..Config::default() }, maker).await;
+    let intake = world.land(text("A slow one.")).await;
+    world.tick().await;
+    world.pass(HOUR * 73, HOUR).await;
+    assert_eq!(world.state().await, State::Parked);
+    (world, intake)
+}
+
+#[tokio::test]
+async fn what_was_given_up_and_still_runs_is_stopped_too() {
+    let (world, intake) = past_its_deadline(HOUR * 500).await;
+    assert_eq!(cancel(&world, &world.engine).await, Cancelled::Discarded);
+    assert_eq!(world.requests("cancel").await, 1, "it was paid for on and on");
+    world.pass(HOUR * 100, HOUR).await;
+    assert_eq!(world.until_over(&intake).await.tally.discarded, 1);
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_gemini_has_finished_is_collected_instead() {
+    let (world, intake) = past_its_deadline(HOUR * 200).await;
+    // Both later looks find it running, so that nobody would look any more.
+    world.pass(HOUR * 150, HOUR).await;
+    assert_eq!((world.state().await, world.job().await.due_at), (State::Parked, None));
+    assert_eq!(cancel(&world, &world.engine).await, Cancelled::AlreadyFinished);
+    assert_eq!(world.until_over(&intake).await.tally.recovered, 1);
+    assert_eq!((world.hands.count(), world.accepted().await), (1, 1));
+}
+
+#[tokio::test]
+async fn what_is_not_found_is_not_said_to_run() {
+    let mut maker = Maker::default();
+    maker.settings.max_attempts = 1;
+    let world = World::with(&["get-404-forever=1"], Config::default(), maker).await;
+    let intake = world.land(text("Never seen again.")).await;
+    world.until_over(&intake).await;
+    assert_eq!(cancel(&world, &world.engine).await, Cancelled::Discarded);
+    assert_eq!(world.until_over(&intake).await.tally.discarded, 1);
+}
+
+#[tokio::test]
+async fn a_discarded_job_stays_discarded_when_its_handle_has_finished() {
+    let world = World::new(&[]).await;
+    let intake = world.land(text("Out of reach, then finished.")).await;
+    world.tick().await;
+    assert!(matches!(cancel(&world, &world.unreachable()).await, Cancelled::StillRemote(_)));
+    let handle = world.job().await.handles[0].id.clone();
+    for _ in 0..2 {
+        world.sim.get(&format!("/v1/interactions/{handle}")).await;
+    }
+    assert_eq!(cancel(&world, &world.engine).await, Cancelled::Discarded);
+    assert_eq!((world.state().await, world.job().await.handles[0].fate), (State::Discarded, Fate::Ended));
+    assert_eq!(world.until_over(&intake).await.tally.discarded, 1);
+}

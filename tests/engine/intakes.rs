@@ -36,7 +36,7 @@ impl<F: Future> Future for Killed<F> {
 }
 
 /// One tick that is killed at its `polls`th moment. True: it ended before.
-async fn killed_tick(engine: &Engine, polls: u32) -> bool {
+pub async fn killed_tick(engine: &Engine, polls: u32) -> bool {
     let work = Box::pin(tick_of(engine));
     pin!(Killed { work, left: polls }).await
 }

@@ -9,6 +9,7 @@
 mod cancelling;
 mod check;
 mod consuming;
+mod drives;
 mod gates;
 mod holders;
 mod intakes;
@@ -17,6 +18,7 @@ mod outcomes;
 mod plain;
 #[path = "../simulated/mod.rs"]
 mod simulated;
+mod storm;
 mod together;
 mod unclear;
 mod world;
