@@ -149,3 +149,6 @@ impl Gate {
 pub fn name(key: &KeyId, mode: Mode, model: &str) -> String {
     format!("{key}/{}/{model}", mode.word())
 }
+
+#[cfg(test)]
+mod tests;

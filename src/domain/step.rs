@@ -70,3 +70,6 @@ pub fn later_look(handle: &Handle) -> Option<Millis> {
     let made = usize::try_from(handle.looks).ok()?;
     LATER_LOOKS.get(made).map(|after| given_up.plus(*after))
 }
+
+#[cfg(test)]
+mod tests;

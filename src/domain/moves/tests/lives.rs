@@ -372,7 +372,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn every_life_comes_to_its_end(on_unclear in policies(), events in lives(), shown in shown(), charged in any::<bool>()) {
