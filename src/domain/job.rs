@@ -279,8 +279,8 @@ pub struct Job {
     /// once, when the job is sent again past it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub possible_duplicates: u32,
-    /// Whether the latest create may have been accepted and isn't known to have failed, so that the next one counts
-    /// as a possible duplicate. Older ones were counted when it was sent again past them.
+    /// Whether the latest create that wasn't refused may have been accepted and isn't known to have failed, so that
+    /// the next one counts as a possible duplicate. Older ones were counted when it was sent again past them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub maybe_accepted: bool,
     /// Whether the present reservation was counted as one: a definite refusal takes it back.

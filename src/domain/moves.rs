@@ -147,14 +147,9 @@ impl Job {
         true
     }
 
-    /// A create call turns out to have been accepted: with the latest one nothing is unclear any more. With an older
-    /// one the latest may still be: then its grace time comes after what this handle brings.
+    /// A create call turns out to have been accepted: if it is the latest one, nothing is unclear any more.
     fn note_answered(&mut self, latest: bool) {
-        let unclear = self.class.as_deref() == Some(UNCLEAR);
-        if latest || unclear {
-            self.maybe_accepted = false;
-        }
-        if latest && unclear {
+        if latest && self.class.as_deref() == Some(UNCLEAR) {
             self.class = None;
             self.message = None;
         }
@@ -194,14 +189,12 @@ impl Job {
         true
     }
 
-    /// The create call of the present reservation was not accepted: it was no duplicate, but the create before it
-    /// may still have been accepted. The reservation is void from here on, so no second answer of it counts.
+    /// The create call of the present reservation was not accepted: it was no duplicate, and what was in doubt before
+    /// it is in doubt again.
     fn take_back_duplicate(&mut self) {
-        if self.counted_duplicate {
-            self.possible_duplicates = self.possible_duplicates.saturating_sub(1);
-            self.counted_duplicate = false;
-            self.maybe_accepted = true;
-        }
+        self.maybe_accepted = self.counted_duplicate;
+        self.possible_duplicates = self.possible_duplicates.saturating_sub(u32::from(self.counted_duplicate));
+        self.counted_duplicate = false;
     }
 
     /// The grace time of an unclear create is over: sent again or parked, as the policy says.

@@ -125,4 +125,27 @@ mod tests {
         let waits: Vec<u64> = [0, 1, 2, 5, 40].map(|refusals| policy.gate_closes(refusals).as_secs()).into();
         assert_eq!(waits, [30, 60, 120, 600, 600]);
     }
+
+    #[test]
+    fn jitter_is_at_most_half_a_base_whatever_the_fraction() {
+        let policy = Policy::default();
+        let waits = [f64::NAN, -1.0, 0.5, 7.0, f64::INFINITY].map(|fraction| policy.backoff(1, fraction).as_millis());
+        assert_eq!(waits, [2000, 2000, 2500, 3000, 3000]);
+        let huge = Policy { backoff_base: Duration::MAX, backoff_max: Duration::MAX, ..policy };
+        assert_eq!(huge.backoff(3, 1.0), Duration::MAX);
+    }
+
+    #[test]
+    fn looks_come_less_often_up_to_the_longest_wait() {
+        let policy = Policy::default();
+        let wait = |policy: &Policy, polls| {
+            policy.next_look(&Handle { polls, ..crate::ports::conformance::sample::handle("v1_a") }).as_millis()
+        };
+        assert_eq!(
+            [0, 1, 2, 8, 9, u32::MAX].map(|polls| wait(&policy, polls)),
+            [10_000, 15_000, 22_500, 256_289, 300_000, 300_000]
+        );
+        let contrary = Policy { poll_min: Duration::from_secs(600), ..policy };
+        assert_eq!(wait(&contrary, 0), 300_000, "the longest wait wins over the first one");
+    }
 }

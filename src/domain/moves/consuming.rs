@@ -9,9 +9,9 @@ impl Job {
     /// turns up for a dead letter has all its tries.
     pub fn finished(&mut self, id: &str, holder: &str, now: Now<'_>) {
         let fits = matches!(self.state, State::Submitted | State::Parked | State::Retryable | State::GivenUp);
-        if !fits || self.handle(id).is_none() {
-            return;
-        }
+        let Some(handle) = self.handle(id).filter(|_| fits) else { return };
+        // Should it come to be sent again by a person, it is paid for twice.
+        self.maybe_accepted |= handle.attempt == self.attempts || self.unclear_beside_another();
         for handle in &mut self.handles {
             if handle.id == id {
                 handle.fate = Fate::Won;
@@ -21,7 +21,6 @@ impl Job {
                 handle.fate = Fate::Ended;
             }
         }
-        self.maybe_accepted |= self.unclear_beside_another();
         self.consume_tries = 0;
         self.take_to_consume(holder, now);
     }
@@ -76,6 +75,7 @@ impl Job {
         }
         self.class = None;
         self.message = None;
+        self.maybe_accepted = false;
         let state = if self.parked_at.is_some() { State::Recovered } else { State::Consumed };
         self.enter(state, None, now.at);
     }

@@ -140,17 +140,16 @@ impl Job {
         self.maybe_accepted |= handle.attempt == latest;
     }
 
-    /// The work of a handle failed, or its answer has no usable value. Only a live handle moves the job: what a
+    /// The work of a handle failed, or its answer has no usable value. Only the last live handle moves the job: what a
     /// given-up one brings late is no news for an attempt that came after it, nor for a dead letter.
     pub fn failed(&mut self, id: &str, judgement: &Judgement, message: &str, now: Now<'_>) {
         let latest = self.attempts;
         let Some(handle) = self.looked_at(id) else { return };
-        let was_live = handle.fate == Fate::Live;
         handle.fate = Fate::Ended;
         if handle.attempt == latest {
             self.maybe_accepted = false;
         }
-        if !was_live || self.goes_on() {
+        if self.goes_on() {
             self.schedule(now);
         } else {
             self.fall(judgement, message, now);
@@ -173,9 +172,7 @@ impl Job {
         handle.given_up_at = None;
         handle.looks = 0;
         handle.polls = 0;
-        if handle.attempt == latest {
-            self.maybe_accepted = false;
-        } else if had_ended {
+        if had_ended && handle.attempt < latest {
             // It was sent again since this handle had failed, without counting: that was a duplicate after all.
             self.possible_duplicates = self.possible_duplicates.saturating_add(1);
         }

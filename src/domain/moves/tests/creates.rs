@@ -87,8 +87,11 @@ fn a_late_holder_attaches_its_handle_whatever_has_become_of_the_job() {
         let id = life.accepted(&first);
         assert_eq!((life.job.state, life.fate(&id)), (State::Submitted, Fate::Live), "from {state}");
         assert_eq!(life.job.due_at, Some(life.at.plus(life.policy.poll_min)));
-        assert_eq!((life.job.possible_duplicates, life.job.maybe_accepted), (0, false), "nothing was sent twice");
         assert_eq!(life.job.class, None, "nothing is unclear any more");
+        life.job.replays = 1;
+        life.fail(&id, Verdict::Retryable);
+        life.reserve();
+        assert_eq!(life.job.possible_duplicates, 0, "the only create before was seen to fail");
     }
 }
 
@@ -216,7 +219,9 @@ fn an_unclear_create_beside_a_late_handle_has_its_grace_when_that_handle_brings_
         assert_eq!((life.job.state, life.job.due_at), (State::Unclear, Some(life.at.plus(life.policy.unclear_grace))));
         let event = life.accepted(&second);
         assert_eq!((life.job.state, life.fate(&event)), (State::Submitted, Fate::Live));
-        assert_eq!((life.job.possible_duplicates, life.job.maybe_accepted), (1, false));
+        life.fail(&event, Verdict::Retryable);
+        life.reserve();
+        assert_eq!(life.job.possible_duplicates, 1, "the first create only");
     }
 }
 
@@ -230,6 +235,19 @@ fn an_unclear_create_beside_a_late_handle_counts_when_it_is_sent_again() {
     life.pass_grace();
     life.reserve();
     assert_eq!((life.job.attempts, life.job.possible_duplicates), (3, 2), "one for each create that is unclear");
+}
+
+#[test]
+fn an_unclear_create_beside_a_late_handle_counts_when_a_dead_letter_is_sent_again() {
+    let (mut life, first, second) = Life::sent_again();
+    let late = life.accepted(&first);
+    life.doubt(&second);
+    let mut refused = life.clone();
+    life.fail(&late, Verdict::Permanent);
+    assert_eq!((life.job.state, life.job.maybe_accepted), (State::Parked, true));
+    refused.give_back(&second);
+    refused.fail(&late, Verdict::Permanent);
+    assert_eq!((refused.job.state, refused.job.maybe_accepted), (State::Parked, false));
 }
 
 #[test]

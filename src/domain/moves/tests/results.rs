@@ -20,6 +20,7 @@ fn a_finished_job_is_consumed_under_a_lease_and_then_closed_for_ever() {
     assert_eq!((life.step(), life.fate(&id)), (Action::Wait, Fate::Won));
     life.with(|job, now| job.consumed(now));
     assert_eq!((life.job.state, life.job.due_at, &life.job.lease), (State::Consumed, None, &None));
+    assert!(!life.job.maybe_accepted, "there is nothing left to send");
     let closed = life.job.clone();
     life.fail(&id, Verdict::Permanent);
     life.give_up(&id);
@@ -62,6 +63,7 @@ fn five_tries_to_consume_that_failed_park_the_job() {
     life.with(|job, now| job.consume_failed("no answer from the command", true, now));
     assert_eq!((life.job.state, life.class(), life.job.due_at), (State::Parked, "internal:consume", None));
     assert_eq!(life.fate(&id), Fate::Won, "the answer is kept");
+    assert!(life.job.maybe_accepted, "it was paid for: sending it again counts");
 }
 
 #[test]
