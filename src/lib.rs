@@ -7,6 +7,7 @@
 
 pub mod adapters;
 pub mod app;
+pub mod cli;
 pub mod domain;
 pub mod ports;
 pub mod simulator;

@@ -1,3 +1,5 @@
 //! The command line program.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    gleaner::cli::main()
+}

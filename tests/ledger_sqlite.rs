@@ -1,5 +1,5 @@
 //! The ledger in SQLite: the port's suite, several processes at once, killed processes, and files that are no ledger.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod again;
 
@@ -110,7 +110,7 @@ fn race(folder: &Path) -> Vec<(String, String)> {
                         Err(error) => panic!("{error}"),
                     }
                     if n % (CONTESTED / ADDED) == 0 {
-                        rules::add_one(&*ledger, &counter(), &TestIds::new(rand_seed())).await;
+                        rules::add_one(&*ledger, &counter(), &SystemIds).await;
                     }
                 }
                 won
@@ -118,10 +118,6 @@ fn race(folder: &Path) -> Vec<(String, String)> {
         });
         join_all(tasks).await.into_iter().flat_map(Result::unwrap).collect()
     })
-}
-
-fn rand_seed() -> u64 {
-    u64::from_str_radix(&SystemIds.token()[..16], 16).unwrap()
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Objects in a folder: the port's suite, several processes at once, killed processes, and bounded memory.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod again;
 

@@ -2,12 +2,14 @@
 
 use tracing::warn;
 
+use super::consume;
 use super::engine::{Engine, Trouble};
+use super::look::{Seen, look_at};
 use super::report::every;
 use crate::domain::intake::Intake;
 use crate::domain::interaction::Standing;
 use crate::domain::item::Item;
-use crate::domain::job::{Fate, Job, State};
+use crate::domain::job::{Fate, Handle, Job, State};
 use crate::ports::gemini::ReadError;
 use crate::ports::ledger::ReplaceError;
 
@@ -19,7 +21,7 @@ pub enum Cancelled {
     /// It is `discarded`; these handles could not be stopped at Gemini, for the reason given. Cancelling again tries
     /// again.
     StillRemote(Vec<(String, String)>),
-    /// Gemini has finished it already: it is collected as usual, since it is paid for.
+    /// Gemini has finished it already: it is consumed, now or when it is next looked at, since it is paid for.
     AlreadyFinished,
     /// It had ended before.
     Ended(State),
@@ -38,14 +40,20 @@ pub async fn cancel_job(engine: &Engine, job: Job, reason: &str) -> Result<Cance
     }
     let mut left = Vec::new();
     let mut stopped = Vec::new();
-    for handle in job.handles.iter().filter(|handle| handle.fate == Fate::Live) {
-        match engine.gemini.cancel_interaction(&handle.id, &handle.key).await {
-            Ok(interaction) if interaction.standing() == Standing::Completed => return Ok(Cancelled::AlreadyFinished),
-            Ok(_) => stopped.push(handle.id.clone()),
-            Err(error) => match after_refusal(engine, &handle.id, &handle.key, error).await {
-                AfterRefusal::Finished => return Ok(Cancelled::AlreadyFinished),
-                AfterRefusal::Over => stopped.push(handle.id.clone()),
-                AfterRefusal::Unknown(why) => left.push((handle.id.clone(), why)),
+    // A given-up one may still run, which is why it is looked at later.
+    for handle in job.handles.iter().filter(|handle| matches!(handle.fate, Fate::Live | Fate::GivenUp)) {
+        match stop(engine, handle).await {
+            Stopped::Over => stopped.push(handle.id.clone()),
+            Stopped::Unknown(why) => left.push((handle.id.clone(), why)),
+            Stopped::Finished if job.state == State::Discarded => stopped.push(handle.id.clone()),
+            Stopped::Finished => match look_at(engine, &job, handle).await? {
+                Seen::Value(answer) => {
+                    consume::begin(engine, &job, &handle.id, *answer).await?;
+                    return Ok(Cancelled::AlreadyFinished);
+                }
+                Seen::Failed(..) => stopped.push(handle.id.clone()),
+                _ if job.state == State::Submitted => return Ok(Cancelled::AlreadyFinished),
+                _ => left.push((handle.id.clone(), "it has finished and could not be read just now".to_owned())),
             },
         }
     }
@@ -72,28 +80,34 @@ pub async fn cancel_job(engine: &Engine, job: Job, reason: &str) -> Result<Cance
     })
 }
 
-enum AfterRefusal {
+enum Stopped {
+    /// It had finished before.
     Finished,
+    /// It does not run, or is not known to.
     Over,
+    /// It may run on, for the reason given.
     Unknown(String),
 }
 
-/// A cancel was not taken: Gemini refuses to cancel what has ended. A look tells which it is.
-async fn after_refusal(
-    engine: &Engine,
-    handle: &str,
-    key: &crate::domain::job::KeyId,
-    error: ReadError,
-) -> AfterRefusal {
-    match engine.gemini.get_interaction(handle, key).await {
+/// Asks Gemini to cancel a handle. A cancel that is not taken is followed by a look: Gemini refuses to cancel what has
+/// ended.
+async fn stop(engine: &Engine, handle: &Handle) -> Stopped {
+    let error = match engine.gemini.cancel_interaction(&handle.id, &handle.key).await {
+        Ok(interaction) if interaction.standing() == Standing::Completed => return Stopped::Finished,
+        Ok(_) => return Stopped::Over,
+        Err(error) => error,
+    };
+    match engine.gemini.get_interaction(&handle.id, &handle.key).await {
         Ok(interaction) => match interaction.standing() {
-            Standing::Completed => AfterRefusal::Finished,
-            Standing::Running | Standing::RequiresAction => AfterRefusal::Unknown(error.to_string()),
-            Standing::Failed | Standing::Cancelled | Standing::Truncated => AfterRefusal::Over,
+            Standing::Completed => Stopped::Finished,
+            Standing::Running | Standing::RequiresAction => Stopped::Unknown(error.to_string()),
+            Standing::Failed | Standing::Cancelled | Standing::Truncated => Stopped::Over,
         },
+        // It was believed to be gone before.
+        Err(ReadError::Refused(failure)) if handle.fate == Fate::GivenUp && failure.http == Some(404) => Stopped::Over,
         Err(second) => {
-            warn!(job.handle = handle, error = %second, "neither cancelled nor looked at");
-            AfterRefusal::Unknown(error.to_string())
+            warn!(job.handle = handle.id, error = %second, "neither cancelled nor looked at");
+            Stopped::Unknown(error.to_string())
         }
     }
 }

@@ -139,6 +139,10 @@ async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<bool, Tr
                     Seen::Failed(judgement, message, _) => job.failed(id, judgement, message, now),
                     Seen::GivenUp(class, message) => job.give_up(id, class, message, now),
                     Seen::Missing(message) => job.missing(id, message, now),
+                    Seen::Hidden(why) => {
+                        debug!(job.key = %job.key, job.handle = id, error = why, "it can't be looked at");
+                        job.look_failed(id, None, now);
+                    }
                     Seen::NoNews(why, delay) => {
                         debug!(job.key = %job.key, job.handle = id, error = why, "no news; looking again later");
                         job.look_failed(id, *delay, now);

@@ -1,5 +1,7 @@
 //! Consuming: the result made durable and handed on, under a lease, once in effect.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -9,6 +11,7 @@ use super::engine::{Engine, Trouble};
 use super::look::{Answer, Seen, look_at};
 use super::send::operator_message;
 use crate::domain::job::{Fate, InputRef, Job, JobKey, State};
+use crate::domain::policy::CONSUME_TRIES;
 use crate::ports::objects::{ObjectError, Put};
 
 /// The object of a job's result.
@@ -50,10 +53,16 @@ pub async fn begin(engine: &Engine, job: &Job, handle: &str, answer: Answer) -> 
 /// As [`begin`].
 pub async fn again(engine: &Engine, job: &Job) -> Result<bool, Trouble> {
     let holder = engine.ids.token();
+    let name = result_object(&job.key);
+    let is_last = job.consume_tries >= CONSUME_TRIES;
+    let kept = if is_last { engine.objects.size(&name).await?.map(|_| name) } else { None };
     let mut taken = false;
     let stored = engine
         .change(job, |job, now| {
             taken = job.consume_again(&holder, now);
+            if !taken && kept.is_some() {
+                job.answer = kept;
+            }
         })
         .await?;
     match stored {
@@ -72,17 +81,23 @@ async fn consume(engine: &Engine, job: Job, holder: &str, answer: Option<Answer>
     let mine = |job: &Job| job.state == State::Done && job.lease.as_ref().is_some_and(|lease| lease.holder == holder);
     match outcome {
         Ok(()) => {
+            let by_us = AtomicBool::new(false);
             let stored = engine
                 .settle(job, |job, now| {
                     let mine = mine(job);
+                    by_us.store(mine, Ordering::Relaxed);
                     if mine {
                         job.consumed(now);
                     }
                     mine
                 })
                 .await?;
+            if !by_us.into_inner() {
+                info!(job.key = %stored.key, job.state = %stored.state, "handed on; somebody else settled it meanwhile");
+                return Ok(false);
+            }
             info!(job.key = %stored.key, job.state = %stored.state, job.attempts = stored.attempts, "consumed");
-            Ok(matches!(stored.state, State::Consumed | State::Recovered))
+            Ok(true)
         }
         Err(failure) => {
             warn!(job.key = %job.key, job.tries = job.consume_tries, error = failure.message, "could not be consumed");
@@ -90,7 +105,7 @@ async fn consume(engine: &Engine, job: Job, holder: &str, answer: Option<Answer>
                 .settle(job, |job, now| {
                     let mine = mine(job);
                     if mine {
-                        job.consume_failed(&failure.message, failure.trouble.is_none(), now);
+                        job.consume_failed(&failure.message, failure.charged, now);
                         if job.state == State::Parked && failure.result_is_durable {
                             job.answer = Some(result_object(&job.key));
                         }
@@ -107,14 +122,21 @@ async fn consume(engine: &Engine, job: Job, holder: &str, answer: Option<Answer>
 struct Failure {
     message: String,
     result_is_durable: bool,
-    /// The machine's or the operator's matter: the try isn't charged, and the tick ends.
+    /// Whether it uses a try up.
+    charged: bool,
+    /// The machine's or the operator's matter: the tick ends.
     trouble: Option<Trouble>,
 }
 
 impl From<Trouble> for Failure {
     fn from(trouble: Trouble) -> Self {
         let trouble_stops = matches!(trouble, Trouble::NeedsPerson(_));
-        Self { message: trouble.to_string(), result_is_durable: false, trouble: trouble_stops.then_some(trouble) }
+        Self {
+            message: trouble.to_string(),
+            result_is_durable: false,
+            charged: !trouble_stops,
+            trouble: trouble_stops.then_some(trouble),
+        }
     }
 }
 
@@ -136,7 +158,12 @@ async fn persist_and_hand_on(engine: &Engine, job: Job, answer: Option<Answer>) 
         }
     };
     let handed = engine.handover.hand_on(&job.key, result).await;
-    handed.map_err(|error| Failure { message: error.to_string(), result_is_durable: true, trouble: None })
+    handed.map_err(|error| Failure {
+        message: error.to_string(),
+        result_is_durable: true,
+        charged: true,
+        trouble: None,
+    })
 }
 
 async fn persist(engine: &Engine, job: &Job, answer: &Answer) -> Result<Bytes, Failure> {
@@ -173,7 +200,10 @@ async fn fetch_again(engine: &Engine, job: &Job) -> Result<Answer, Failure> {
         Seen::Value(answer) => Ok(*answer),
         Seen::Rejected(class, message) => Err(Trouble::NeedsPerson(operator_message(&class, &message)).into()),
         Seen::Running => Err(passing("the finished interaction says that it is running".to_owned())),
-        Seen::Failed(_, message, _) | Seen::GivenUp(_, message) | Seen::Missing(message) => Err(passing(message)),
-        Seen::NoNews(why, _) => Err(passing(why)),
+        Seen::Failed(_, message, _) | Seen::GivenUp(_, message) | Seen::Missing(message) | Seen::Hidden(message) => {
+            Err(passing(message))
+        }
+        // Gemini has the answer and can't be asked just now: that is no failure of this job's.
+        Seen::NoNews(why, _) => Err(Failure { charged: false, ..passing(why) }),
     }
 }

@@ -1,14 +1,15 @@
 //! Asking and moving the gates: per API key, model and mode, and the one that a person closes for everything.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::engine::{Engine, Trouble};
 use super::report::every;
-use crate::domain::classify::Judgement;
+use crate::domain::classify::{Judgement, Verdict};
 use crate::domain::gate::{Answer, EVERYTHING, Gate, name};
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Mode, State};
@@ -125,14 +126,22 @@ impl<'a> Gates<'a> {
         judgement: &Judgement,
         message: &str,
     ) -> Result<Millis, Trouble> {
+        let closed_before = AtomicBool::new(false);
         let gate = self
             .change(&self.name(mode, model), |gate, now| {
+                closed_before.store(gate.until.is_some_and(|until| until > now.at), Ordering::Relaxed);
                 gate.close(judgement, message, now);
                 true
             })
             .await?;
         let until = gate.until.unwrap_or_else(|| self.engine.clock.now());
-        warn!(gate.model = model, gate.class = judgement.class, gate.until = %until, "Gemini refuses new work: gate closed");
+        // Calls that were under way together are refused together, and an operator's matter is told as an error:
+        // neither is news.
+        if judgement.verdict == Verdict::Operator || closed_before.into_inner() {
+            debug!(gate.model = model, gate.class = judgement.class, gate.until = %until, "refused, as expected");
+        } else {
+            warn!(gate.model = model, gate.class = judgement.class, gate.until = %until, "Gemini refuses new work: gate closed");
+        }
         Ok(until)
     }
 

@@ -79,7 +79,7 @@ pub async fn land(engine: &Engine, path: &Path) -> Result<Landed, LandError> {
         landed_at: now,
         mixed: scan.targets.len() > 1,
         cancelled: None,
-        cursor: Cursor::default(),
+        cursor: scan.start,
     };
     let (intake, before) = match engine.create(&Item::Intake(intake.clone())).await {
         Ok(()) => (intake, false),
@@ -92,13 +92,24 @@ pub async fn land(engine: &Engine, path: &Path) -> Result<Landed, LandError> {
     Ok(Landed { intake, before, unsent: scan.unsent, bad: scan.bad, bad_lines: scan.bad_lines })
 }
 
-/// sha256 and length of a file.
-async fn digest(path: &Path) -> Result<(String, u64), String> {
-    let words = |error: std::io::Error| match error.kind() {
+/// Whether a file can be taken in at all, as far as can be told at a glance: before a data folder is made for it.
+///
+/// # Errors
+/// No file, a directory, a file that may not be read, an empty one; in words.
+pub async fn check(path: &Path) -> Result<(), LandError> {
+    let opened = open(path).await;
+    opened.map(drop).map_err(|why| LandError::Unusable(format!("{}: {why}", path.display())))
+}
+
+fn words(error: std::io::Error) -> String {
+    match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
         std::io::ErrorKind::PermissionDenied => "the file may not be read (permissions)".to_owned(),
         _ => error.to_string(),
-    };
+    }
+}
+
+async fn open(path: &Path) -> Result<File, String> {
     let meta = tokio::fs::metadata(path).await.map_err(words)?;
     if meta.is_dir() {
         return Err("it is a directory; name a file of jobs, one JSON object a line".to_owned());
@@ -106,7 +117,15 @@ async fn digest(path: &Path) -> Result<(String, u64), String> {
     if !meta.is_file() {
         return Err("it is no regular file; put the jobs into a file first".to_owned());
     }
-    let mut file = File::open(path).await.map_err(words)?;
+    if meta.len() == 0 {
+        return Err("the file is empty".to_owned());
+    }
+    File::open(path).await.map_err(words)
+}
+
+/// sha256 and length of a file.
+async fn digest(path: &Path) -> Result<(String, u64), String> {
+    let mut file = open(path).await?;
     let (mut hash, mut length) = (Sha256::new(), 0);
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -164,6 +183,8 @@ impl AsyncRead for Checked {
 
 #[derive(Default)]
 struct Scan {
+    /// Behind the header: its line is no job, and is never taken.
+    start: Cursor,
     lines: u64,
     targets: BTreeSet<(Mode, Option<String>)>,
     unsent: BTreeSet<String>,
@@ -179,7 +200,7 @@ async fn scan(engine: &Engine, sha256: &str, shown: &str) -> Result<Scan, LandEr
     if let Some(mode) = header.mode {
         check_mode(mode).map_err(|why| LandError::Unusable(format!("{shown}:1: gleaner.{why}")))?;
     }
-    let mut scan = Scan::default();
+    let mut scan = Scan { start: reader.cursor(), ..Scan::default() };
     while let Some(raw) = reader.next().await? {
         match read_line(&raw, &header) {
             Reading::Nothing => continue,

@@ -7,6 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::engine::{Engine, Trouble};
 use crate::domain::extract::Expectation;
+use crate::domain::intake::Cursor;
 use crate::domain::job::{InputRef, Mode};
 use crate::domain::line::{Header, JobLine, LINE_BYTES, LineError, parse_header, parse_line};
 use crate::ports::objects::Objects;
@@ -73,6 +74,12 @@ impl<'a> LineReader<'a> {
     #[must_use]
     pub fn new(objects: &'a dyn Objects, sha256: &str, offset: u64, line: u64) -> Self {
         Self { objects, name: object_name(sha256), buffer: BytesMut::new(), offset, line, at_end: false }
+    }
+
+    /// Where the next line begins, as the cursor of an intake of which nothing was taken yet.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor {
+        Cursor { offset: self.offset, line: self.line, ..Cursor::default() }
     }
 
     /// The next line, blank ones too. None at the end of the object.

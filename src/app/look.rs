@@ -34,6 +34,8 @@ pub enum Seen {
     GivenUp(&'static str, String),
     /// 403 or 404 with a key that may see it.
     Missing(String),
+    /// 403 or 404 with another key than the one that made it, which is not at hand: it can't be looked at.
+    Hidden(String),
     /// Nothing that says anything about the remote job; and a delay, when Gemini names one.
     NoNews(String, Option<Duration>),
     /// The key itself is refused: nobody's job, the operator's.
@@ -97,7 +99,7 @@ fn judge_refusal(engine: &Engine, handle: &Handle, failure: &Failure) -> Seen {
         (Verdict::Operator, _) => Seen::Rejected(judgement.class, failure.summary()),
         (_, Some(403 | 404)) if engine.gemini.has_key(&handle.key) => Seen::Missing(failure.summary()),
         (_, Some(403 | 404)) => {
-            Seen::NoNews(format!("made with another API key ({}), which is not at hand", handle.key), None)
+            Seen::Hidden(format!("made with another API key ({}), which is not at hand", handle.key))
         }
         _ => Seen::NoNews(failure.summary(), delay),
     }

@@ -10,6 +10,7 @@ pub mod gates;
 pub mod land;
 pub mod lines;
 pub mod look;
+mod plan;
 pub mod report;
 pub mod send;
 pub mod settings;

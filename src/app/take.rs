@@ -2,6 +2,7 @@
 //! whose outcome is durable. After a crash the same lines are met again and found reserved.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -12,10 +13,11 @@ use super::cursor::{Outcome, Tracker};
 use super::engine::{Engine, Trouble};
 use super::gates::{Gates, Pass};
 use super::lines::{LineReader, RawLine, Reading, read_line};
+use super::plan::{bad_line, cancel_too, met_again, planned, write_bad};
 use super::send::{Sent, send, ticket};
 use crate::domain::intake::Intake;
-use crate::domain::item::{BadLine, Item};
-use crate::domain::job::{Job, Lease, State, excerpt};
+use crate::domain::item::{Item, ItemId};
+use crate::domain::job::{Job, Lease, State};
 use crate::domain::line::{Header, JobLine, LineError};
 use crate::domain::time::Millis;
 use crate::ports::ledger::{CreateError, ReplaceError};
@@ -23,8 +25,8 @@ use crate::ports::ledger::{CreateError, ReplaceError};
 /// How many lines the cursor may lag behind before it is written: what a crash makes the next holder read again.
 const CURSOR_EVERY: u64 = 500;
 
-/// How much of a bad line its item shows.
-const EXCERPT_BYTES: usize = 200;
+/// How soon it is noticed that somebody else changed the intake: cancelled it, or took it over.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What one taking of lines did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -119,8 +121,13 @@ impl<'a> Taking<'a> {
     async fn run(&mut self, until: Millis) -> Result<(), Trouble> {
         let third = self.engine.settings.policy.submit_lease / 3;
         let mut renew_at = self.engine.clock.now().plus(third);
+        let mut look_at = self.engine.clock.now().plus(LOOK_EVERY);
         loop {
             let now = self.engine.clock.now();
+            if now >= look_at {
+                self.look().await;
+                look_at = now.plus(LOOK_EVERY);
+            }
             if self.tracker.moved() >= CURSOR_EVERY || now >= renew_at {
                 self.write_cursor(true).await;
                 renew_at = now.plus(third);
@@ -136,6 +143,16 @@ impl<'a> Taking<'a> {
                     None => return Ok(()),
                 },
                 () = clock.sleep(self.engine.until(renew_at)), if !self.lost => {}
+            }
+        }
+    }
+
+    /// Stops taking lines once the intake is no longer as it was last written here.
+    async fn look(&mut self) {
+        match self.engine.ledger.get(&ItemId::intake(&self.intake.sha256)).await {
+            Ok(found) => self.lost |= found.is_none_or(|found| *found.rev() != self.intake.rev),
+            Err(error) => {
+                self.trouble.get_or_insert(error.into());
             }
         }
     }
@@ -229,7 +246,13 @@ impl<'a> Taking<'a> {
                     }
                     None => Outcome::Job,
                 },
-                Err(CreateError::Exists(found)) => met_again(engine, &intake, &kept, &job, &found).await?,
+                Err(CreateError::Exists(found)) => {
+                    let outcome = met_again(engine, &intake, &kept.raw, &job, &found).await?;
+                    if outcome == Outcome::Job {
+                        cancel_too(engine, &intake, *found).await?;
+                    }
+                    outcome
+                }
                 Err(CreateError::Ledger(error)) => return Err(error.into()),
             };
             if let Some(pass) = pass {
@@ -254,8 +277,11 @@ impl<'a> Taking<'a> {
                 self.done.sent += 1;
             }
             Err(trouble) => {
-                warn!(error = %trouble, "a line could not be brought on");
-                self.trouble.get_or_insert(trouble);
+                // The first is told by whoever gets it returned; the same again, from calls under way, is no news.
+                let first = self.trouble.get_or_insert_with(|| trouble.clone());
+                if first.to_string() != trouble.to_string() {
+                    warn!(error = %trouble, "a line could not be brought on");
+                }
             }
         }
     }
@@ -295,6 +321,9 @@ impl<'a> Taking<'a> {
 
     async fn finish(mut self) -> Result<Taken, Trouble> {
         self.write_cursor(false).await;
+        if self.lost {
+            let_go(self.engine, &self.intake).await?;
+        }
         match self.trouble {
             Some(trouble) => Err(trouble),
             None => Ok(self.done),
@@ -302,75 +331,18 @@ impl<'a> Taking<'a> {
     }
 }
 
-/// What an item in the way of a line's reservation means.
-async fn met_again(engine: &Engine, intake: &Intake, kept: &Kept, job: &Job, found: &Item) -> Result<Outcome, Trouble> {
-    let Item::Job(found) = found else {
-        return Err(Trouble::NeedsPerson(format!("the ledger item {} is no job", found.id())));
-    };
-    if found.content != job.content {
-        let message = format!(
-            "idempotency_key: {} already names a job with other content ({} line {})",
-            job.key, found.input.intake, found.input.line
-        );
-        let error = LineError { class: "bad_line:key_taken", message };
-        return write_bad(engine, bad_line(engine, intake, &kept.raw, error)).await;
+/// Ends the lease of an intake that somebody changed beside it, a cancel most likely. The stored cursor stays: the
+/// next holder meets every line again that was taken since.
+async fn let_go(engine: &Engine, intake: &Intake) -> Result<(), Trouble> {
+    let stored = engine.ledger.get(&ItemId::intake(&intake.sha256)).await?;
+    let (Some(Item::Intake(stored)), Some(own)) = (stored, &intake.lease) else { return Ok(()) };
+    if stored.lease.as_ref().is_none_or(|lease| lease.holder != own.holder) {
+        return Ok(());
     }
-    let own = found.input.intake == intake.sha256 && found.input.line == kept.raw.line;
-    Ok(if own { Outcome::Job } else { Outcome::Repeat })
-}
-
-/// The job that a line asks for, not yet reserved.
-fn planned(engine: &Engine, intake: &Intake, header: &Header, raw: &RawLine, line: &JobLine) -> Job {
-    let settings = &engine.settings;
-    Job {
-        key: line.key.clone(),
-        rev: engine.rev(),
-        state: State::Retryable,
-        since: engine.clock.now(),
-        due_at: None,
-        lease: None,
-        input: raw.place(&intake.sha256),
-        content: line.content.clone(),
-        mode: line.mode,
-        model: line.target.clone().unwrap_or_else(|| settings.model.clone()),
-        max_attempts: header.max_attempts.unwrap_or(settings.max_attempts),
-        deadline_s: header.deadline.unwrap_or(settings.deadline).as_secs().max(1),
-        attempts: 0,
-        consume_tries: 0,
-        replays: 0,
-        possible_duplicates: 0,
-        maybe_accepted: false,
-        counted_duplicate: false,
-        nonce: String::new(),
-        handles: Vec::new(),
-        class: None,
-        message: None,
-        answer: None,
-        parked_at: None,
-        history: Vec::new(),
-    }
-}
-
-fn bad_line(engine: &Engine, intake: &Intake, raw: &RawLine, error: LineError) -> BadLine {
-    let now = engine.clock.now();
-    BadLine {
-        rev: engine.rev(),
-        state: State::Parked,
-        since: now,
-        due_at: None,
-        input: raw.place(&intake.sha256),
-        file: intake.file.clone(),
-        class: error.class.to_owned(),
-        message: crate::domain::job::clip(&error.message, crate::domain::job::MESSAGE_BYTES),
-        excerpt: excerpt(&raw.bytes, EXCERPT_BYTES),
-        first_seen: now,
-    }
-}
-
-async fn write_bad(engine: &Engine, bad: BadLine) -> Result<Outcome, Trouble> {
-    warn!(file = bad.file, line = bad.input.line, class = bad.class, "bad line: {}", bad.message);
-    match engine.create(&Item::BadLine(bad)).await {
-        Ok(()) | Err(CreateError::Exists(_)) => Ok(Outcome::BadLine),
-        Err(CreateError::Ledger(error)) => Err(error.into()),
+    let read = stored.rev.clone();
+    let next = Intake { lease: None, due_at: Some(engine.clock.now()), ..stored };
+    match engine.replace(&read, Item::Intake(next)).await {
+        Ok(_) | Err(ReplaceError::Stale(_)) => Ok(()),
+        Err(ReplaceError::Ledger(error)) => Err(error.into()),
     }
 }

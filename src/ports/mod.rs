@@ -1,6 +1,6 @@
 //! What the program needs from outside: one small trait a file, with typed errors.
 //!
-//! With the feature `testing`, [`conformance`] holds one suite per port that every adapter passes.
+//! With the feature `testing`, `conformance` holds one suite per port that every adapter passes.
 
 pub mod clock;
 #[cfg(any(test, feature = "testing"))]

@@ -29,7 +29,7 @@ async fn failing_polls_never_lead_to_a_new_submit() {
         let world = World::new(&[&format!("{fault}=1")]).await;
         let intake = world.land(text("Polled in vain.")).await;
         world.tick().await;
-        world.pass(HOUR * 100, MINUTE * 50).await;
+        world.pass(HOUR * 60, MINUTE * 30).await;
         let job = world.job().await;
         assert_eq!((job.state, job.attempts), (State::Submitted, 1), "{fault}");
         assert_eq!(world.requests("create").await, 1, "{fault}");
@@ -46,7 +46,7 @@ async fn an_unreachable_gemini_never_leads_to_a_new_submit() {
     let intake = world.land(text("Polled in vain.")).await;
     world.tick().await;
     let cut_off = world.unreachable();
-    for _ in 0..100 {
+    for _ in 0..60 {
         world.advance(HOUR);
         tick_of(&cut_off).await.unwrap();
     }
@@ -125,14 +125,16 @@ async fn a_look_that_fails_is_made_up_for() {
     let intake = world.land(text("Never seen again.")).await;
     world.until_over(&intake).await;
     let cut_off = world.unreachable();
-    for _ in 0..60 {
+    world.advance(HOUR * 24);
+    for _ in 0..3 {
         world.advance(HOUR);
         tick_of(&cut_off).await.unwrap();
     }
     let gets = world.requests("get").await;
-    world.pass(MINUTE * 5, MINUTE).await;
-    assert_eq!(world.requests("get").await, gets + 2, "both looks, late");
-    assert_eq!(world.job().await.due_at, None);
+    world.pass(MINUTE * 10, MINUTE).await;
+    assert_eq!(world.requests("get").await, gets + 1);
+    let job = world.job().await;
+    assert_eq!(job.due_at, job.handles[0].given_up_at.map(|at| at.plus(DAY * 2)));
 }
 
 #[tokio::test]
@@ -153,7 +155,7 @@ async fn another_keys_404_is_never_believed() {
     let intake = world.land(text("Made with the old key.")).await;
     world.tick().await;
     let rotated = world.another(&Maker { keys: vec!["test-key-2"], ..Maker::default() }, world.clock.clone());
-    for _ in 0..200 {
+    for _ in 0..60 {
         world.advance(HOUR);
         tick_of(&rotated).await.unwrap();
     }
@@ -240,4 +242,22 @@ async fn past_its_deadline_it_is_sent_again_and_the_first_answer_of_either_count
     assert_eq!((tally.consumed, tally.possible_duplicates, world.accepted().await), (1, 1, 2));
     let fates: Vec<_> = world.job().await.handles.iter().map(|handle| handle.fate).collect();
     assert_eq!(fates, [Fate::Won, Fate::Live], "the late result of the first");
+}
+
+#[tokio::test]
+async fn a_lost_key_holds_up_no_further_attempt() {
+    let world = World::new(&["get-404-forever=1"]).await;
+    let intake = world.land(text("Given up, then its key is gone.")).await;
+    world.tick().await;
+    while world.state().await != State::GivenUp {
+        world.advance(Duration::from_secs(30));
+        world.tick().await;
+    }
+    world.set_faults(&[]).await;
+    let rotated = world.another(&Maker { keys: vec!["test-key-2"], ..Maker::default() }, world.clock.clone());
+    world.advance(HOUR);
+    tick_of(&rotated).await.unwrap();
+    assert_eq!((world.state().await, world.job().await.attempts), (State::Submitted, 2));
+    let tally = world.until_over_by(&[&rotated], &intake).await.tally;
+    assert_eq!((tally.consumed, tally.possible_duplicates, world.accepted().await), (1, 1, 2));
 }

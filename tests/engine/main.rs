@@ -6,16 +6,19 @@
     reason = "a test says what it found by failing"
 )]
 
-#[allow(dead_code)]
+mod cancelling;
 mod check;
-#[path = "../simulated/mod.rs"]
-#[expect(dead_code, reason = "other tests use the rest of it")]
-mod simulated;
-#[allow(dead_code)]
-mod world;
-
+mod consuming;
+mod drives;
+mod gates;
 mod holders;
+mod intakes;
 mod looks;
 mod outcomes;
 mod plain;
+#[path = "../simulated/mod.rs"]
+mod simulated;
+mod storm;
+mod together;
 mod unclear;
+mod world;

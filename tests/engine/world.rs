@@ -16,7 +16,7 @@ use gleaner::app::land::{LandError, Landed, land};
 use gleaner::app::report::{Progress, progress};
 use gleaner::app::settings::Settings;
 use gleaner::app::tick::{Ticked, tick};
-use gleaner::domain::item::{Item, ItemId};
+use gleaner::domain::item::Item;
 use gleaner::domain::job::{Job, JobKey, KeyId, State};
 use gleaner::domain::line::{Header, parse_line};
 use gleaner::domain::time::Millis;
@@ -270,14 +270,6 @@ impl World {
         let jobs = self.jobs().await;
         assert_eq!(jobs.len(), 1, "{jobs:?}");
         jobs.into_iter().next().unwrap()
-    }
-
-    /// The job of that key.
-    pub async fn job_of(&self, key: &JobKey) -> Job {
-        match self.engine.ledger.get(&ItemId::job(key)).await.unwrap() {
-            Some(Item::Job(job)) => job,
-            other => panic!("{key}: {other:?}"),
-        }
     }
 
     /// The state of the only job.

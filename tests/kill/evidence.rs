@@ -48,7 +48,8 @@ impl Evidence {
         });
         let results = std::fs::read_dir(data.join("results")).unwrap().map(|entry| {
             let path = entry.unwrap().path();
-            let key = path.file_name().unwrap().to_str().unwrap().strip_suffix(".json").expect("a result file").to_owned();
+            let key =
+                path.file_name().unwrap().to_str().unwrap().strip_suffix(".json").expect("a result file").to_owned();
             (key, serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap())
         });
         Self {
@@ -87,7 +88,11 @@ impl Evidence {
         for (key, result) in &self.results {
             let digest = Digest::of(&self.inputs[key]).to_string();
             assert_eq!(result["idempotency_key"], key.as_str());
-            assert!(result["value"].to_string().contains(&digest), "{key}: {} does not carry {digest}", result["value"]);
+            assert!(
+                result["value"].to_string().contains(&digest),
+                "{key}: {} does not carry {digest}",
+                result["value"]
+            );
             let handle = result["handle"].as_str().unwrap();
             assert_eq!(result["response"]["id"], handle);
             let job = &self.jobs[key];
@@ -104,7 +109,10 @@ impl Evidence {
             let failed = job.handles.iter().filter(|handle| handle.fate == Fate::Ended).count() as u64;
             let told = u64::from(job.possible_duplicates);
             let explained = unclear_sent_again(job);
-            assert!(beyond_one <= told + failed, "{key}: {beyond_one} beyond one, {told} told, {failed} failed: {job:#?}");
+            assert!(
+                beyond_one <= told + failed,
+                "{key}: {beyond_one} beyond one, {told} told, {failed} failed: {job:#?}"
+            );
             if job.history.len() < HISTORY_LENGTH {
                 assert_eq!(told, explained, "{key}: {job:#?}");
             }
@@ -129,7 +137,10 @@ impl Evidence {
         let jobs = self.jobs.len() as f64;
         let chance = share.powi(i32::try_from(attempts).unwrap());
         let most = jobs * chance + 5.0 * (jobs * chance * (1.0 - chance)).sqrt();
-        eprintln!("parked {parked}; predicted {:.1}, at most {most:.1} (share of attempts that failed {share:.3})", jobs * chance);
+        eprintln!(
+            "parked {parked}; predicted {:.1}, at most {most:.1} (share of attempts that failed {share:.3})",
+            jobs * chance
+        );
         assert!(parked <= most, "{parked} parked, at most {most} predicted");
         for job in self.jobs.values().filter(|job| job.state == State::Parked) {
             let class = job.class.as_deref().unwrap_or_default();

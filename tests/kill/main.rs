@@ -114,7 +114,9 @@ fn killed_at_25_random_moments_nothing_is_lost_and_every_duplicate_is_told() {
     evidence.check_sums(&report, JOBS);
     evidence.check_results();
     let Paid { accepted, beyond_one, failed, told, explained } = evidence.check_paid_work();
-    eprintln!("accepted {accepted}, beyond one a job {beyond_one}: {failed} after a failure that Gemini told, {told} possible duplicates told, {explained} of them after an unclear create");
+    eprintln!(
+        "accepted {accepted}, beyond one a job {beyond_one}: {failed} after a failure that Gemini told, {told} possible duplicates told, {explained} of them after an unclear create"
+    );
     // A killed sender makes its creates unclear as a fault does, so kills use attempts up too.
     evidence.check_parked(&report, ATTEMPTS, evidence.share_of_bad_attempts());
 }

@@ -1,5 +1,6 @@
 //! One machine: the ledger in SQLite, objects in a folder.
 
+pub mod command;
 pub mod folder;
 pub mod sqlite;
 

@@ -17,14 +17,13 @@ fn what_a_killed_process_left_is_removed_after_an_hour() {
     let folder = tempfile::tempdir().unwrap();
     let tmp = folder.path().join(TMP);
     std::fs::create_dir(&tmp).unwrap();
-    for (name, age) in
-        [("put-old", HOUR * 2), ("put-fresh", HOUR / 2), ("put-of-tomorrow", HOUR * 0), ("mine", HOUR * 9)]
+    for (name, age) in [("put-old", HOUR * 2), ("put-fresh", HOUR / 2), ("put-now", Duration::ZERO), ("mine", HOUR * 9)]
     {
         let file = File::create(tmp.join(name)).unwrap();
         file.set_modified(UNIX_EPOCH + HOUR * 100 - age).unwrap();
     }
     FolderObjects::open(folder.path(), Millis(0).plus(HOUR * 100)).unwrap();
-    assert_eq!(names(&tmp), ["mine", "put-fresh", "put-of-tomorrow"]);
+    assert_eq!(names(&tmp), ["mine", "put-fresh", "put-now"]);
 }
 
 #[tokio::test]

@@ -19,6 +19,9 @@ const VERSION: i32 = 1;
 /// `tallies` counts items per intake, kind and state, and once more under the intake `''` for the whole ledger. The
 /// indexes hold every column that a query orders by, so that none has to sort; that of due items leaves out those
 /// that are never due, so that closed items cost nothing.
+///
+/// `items` has row numbers: ids are random, and a table in the order of ids would put each new document on another
+/// page (measured with groups of 16: 2.6 times as many pages in the log, and twice the processor time).
 const TABLES: &str = "
 CREATE TABLE items (
     id TEXT NOT NULL PRIMARY KEY,

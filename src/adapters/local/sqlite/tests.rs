@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures::future::join_all;
 use rusqlite::Connection;
@@ -45,6 +45,16 @@ fn every_query_is_led_by_an_index_and_none_sorts() {
         let costly = |step: &String| step.starts_with("SCAN") || step.contains("TEMP B-TREE");
         assert!(!steps.iter().any(costly), "{sql}\n{steps:#?}");
     }
+}
+
+#[test]
+fn a_commit_is_on_the_disk_when_it_returns() {
+    let folder = folder();
+    let connection = file::open_for_writing(&folder.path().join("ledger.db")).unwrap();
+    let synchronous: i32 = connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    // In this mode only FULL (2) syncs the log at each commit: https://www.sqlite.org/pragma.html#pragma_synchronous
+    assert_eq!((synchronous, mode.as_str()), (2, "wal"));
 }
 
 #[tokio::test]
@@ -193,4 +203,43 @@ async fn a_lock_that_stays_is_told_as_busy() {
         panic!("it was not locked")
     };
     assert!(matches!(Fault::Sqlite(error).of(&path), LedgerError::Busy(why) if why.contains("ledger.db")));
+}
+
+#[test]
+fn who_waits_gets_its_turn_while_another_writes_without_a_pause() {
+    const TURNS: u64 = 40;
+    let folder = folder();
+    let path = folder.path().join("ledger.db");
+    // Large groups of what is there already: the lock is hardly ever free.
+    let writer = |group: u64| {
+        let connection = file::open_for_writing(&path).unwrap();
+        let (turn, revs) = (turn::Turn::open(&path).unwrap(), TestIds::new(group));
+        let row = |n: u64| Row::of(&job(&format!("{group}-{n}"), &revs)).unwrap();
+        let writes: Vec<_> = (0..group).map(|n| writes::Write::for_test(None, row(n))).collect();
+        move || group::commit(&connection, &turn, &writes).unwrap().len()
+    };
+    let (ended, hogged) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (hog, waiting) = (writer(200), writer(1));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let hog = hog;
+            while !ended.load(Ordering::SeqCst) {
+                hog();
+                hogged.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let mut meanwhile = 0;
+        for _ in 0..TURNS {
+            let begun = hogged.load(Ordering::SeqCst);
+            while hogged.load(Ordering::SeqCst) < begun + 3 {
+                std::thread::yield_now();
+            }
+            let before = hogged.load(Ordering::SeqCst);
+            waiting();
+            meanwhile += hogged.load(Ordering::SeqCst) - before;
+        }
+        ended.store(true, Ordering::SeqCst);
+        // One or two each time, when both threads run; hundreds each time if turns weren't taken.
+        assert!(meanwhile < TURNS * 20, "another took {meanwhile} turns while this one waited for {TURNS}");
+    });
 }

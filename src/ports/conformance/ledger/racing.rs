@@ -6,8 +6,9 @@ use futures::future::join_all;
 
 use super::{assert_recount, in_the_way};
 use crate::domain::item::{Item, ItemId};
-use crate::domain::job::{JobKey, State};
+use crate::domain::job::{JobKey, Rev, State};
 use crate::ports::conformance::sample::{self, minute};
+use crate::ports::ids::Ids;
 use crate::ports::ledger::{CreateError, Ledger, ReplaceError};
 use crate::ports::testing::TestIds;
 
@@ -56,12 +57,12 @@ pub async fn no_change_is_lost_among_many_writers(ledger: Arc<dyn Ledger>) {
 }
 
 /// Reads the job, adds one to its attempts, and replaces it, as often as it takes.
-pub async fn add_one(ledger: &dyn Ledger, id: &ItemId, revs: &TestIds) {
+pub async fn add_one(ledger: &dyn Ledger, id: &ItemId, revs: &dyn Ids) {
     let mut read = ledger.get(id).await.unwrap().unwrap();
     loop {
         let Item::Job(mut job) = read.clone() else { panic!("{read:?} is no job") };
         job.attempts += 1;
-        job.rev = revs.rev();
+        job.rev = Rev(revs.token());
         match ledger.replace(read.rev(), &Item::Job(job)).await {
             Ok(()) => return,
             Err(ReplaceError::Stale(Some(stored))) => {

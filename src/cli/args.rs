@@ -1,0 +1,185 @@
+//! The arguments.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+use super::help;
+
+/// Runs Gemini work that nobody waits for, and loses none of it.
+#[derive(Debug, Parser)]
+#[command(name = "gleaner", version, arg_required_else_help = true, after_help = help::SHORT, after_long_help = help::long())]
+pub struct Args {
+    /// The data folder [GLEANER_DATA, else .gleaner]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Print one JSON object; logs go to standard error
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Take a file of jobs in and drive it to its end
+    #[command(after_help = help::RUN)]
+    Run(Run),
+    /// Take files in, and send nothing yet
+    #[command(after_help = help::SUBMIT)]
+    Submit(Submit),
+    /// Do what is due once: collect results, then send what may be sent
+    #[command(after_help = help::TICK)]
+    Tick(Tick),
+    /// Count what the data folder holds
+    #[command(after_help = help::STATUS)]
+    Status,
+    /// Tell all about one job, file or bad line
+    #[command(after_help = help::SHOW)]
+    Show(Show),
+    /// List the dead letters: what will not be tried again by itself
+    #[command(after_help = help::DEAD)]
+    Dead(Dead),
+    /// Send nothing new until `resume`; results are still collected
+    #[command(after_help = help::PAUSE)]
+    Pause(Pause),
+    /// End a pause, and open the gates that Gemini's refusals closed
+    #[command(after_help = help::RESUME)]
+    Resume,
+    /// Stop a job, or what is left of a file, here and at Gemini
+    #[command(after_help = help::CANCEL)]
+    Cancel(Cancel),
+    /// Run a Gemini of your own, for trying out and for tests
+    #[command(after_help = help::simulator())]
+    Simulator(Simulator),
+}
+
+/// Arguments of `run`.
+#[derive(Debug, clap::Args)]
+pub struct Run {
+    /// The file of jobs, one JSON object a line
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// How to work.
+    #[command(flatten)]
+    pub work: Work,
+}
+
+/// Arguments of `submit`.
+#[derive(Debug, clap::Args)]
+pub struct Submit {
+    /// Files of jobs, one JSON object a line
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// For a data folder of simulated work
+    #[arg(long)]
+    pub simulate: bool,
+}
+
+/// Arguments of `tick`.
+#[derive(Debug, clap::Args)]
+pub struct Tick {
+    /// How to work.
+    #[command(flatten)]
+    pub work: Work,
+}
+
+/// How to work.
+#[derive(Debug, clap::Args)]
+pub struct Work {
+    /// Run this shell command for each result (see below)
+    #[arg(long, value_name = "CMD")]
+    pub on_result: Option<String>,
+    /// Whom to send to.
+    #[command(flatten)]
+    pub simulate: Simulate,
+}
+
+/// Whom to send to.
+#[derive(Debug, clap::Args)]
+pub struct Simulate {
+    /// Send to a simulated Gemini: no key, no cost
+    #[arg(long)]
+    pub simulate: bool,
+    /// Let it fail; repeatable; see `help simulator`
+    #[arg(long = "fault", value_name = "NAME=RATE", requires = "simulate")]
+    pub faults: Vec<String>,
+    /// Which faults meet which jobs
+    #[arg(long, value_name = "N", requires = "simulate")]
+    pub seed: Option<u64>,
+    /// How long its work takes, such as 50ms
+    #[arg(long, value_name = "TIME", requires = "simulate", value_parser = duration)]
+    pub latency: Option<Duration>,
+}
+
+/// Arguments of `show`.
+#[derive(Debug, clap::Args)]
+pub struct Show {
+    /// A job's key, Gemini's id of it, a file's sha256, or a bad line's id
+    #[arg(value_name = "ID")]
+    pub id: String,
+}
+
+/// Arguments of `dead`.
+#[derive(Debug, clap::Args)]
+pub struct Dead {
+    /// Only this class, or all that begin with it and a colon
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<String>,
+    /// At most so many, oldest first
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub limit: usize,
+}
+
+/// Arguments of `pause`.
+#[derive(Debug, clap::Args)]
+pub struct Pause {
+    /// For whoever wonders
+    #[arg(long, value_name = "WHY", default_value = "paused by hand")]
+    pub reason: String,
+}
+
+/// Arguments of `cancel`.
+#[derive(Debug, clap::Args)]
+pub struct Cancel {
+    /// A job's key, Gemini's id of it, or a file's sha256
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// For whoever wonders
+    #[arg(long, value_name = "WHY", default_value = "cancelled by hand")]
+    pub reason: String,
+    /// Whom it was sent to.
+    #[command(flatten)]
+    pub simulate: Simulate,
+}
+
+/// Arguments of `simulator`.
+#[derive(Debug, clap::Args)]
+pub struct Simulator {
+    /// The port at 127.0.0.1; 0 takes a free one
+    #[arg(long, value_name = "N")]
+    pub port: u16,
+    /// Which faults meet which jobs
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// How long work takes, such as 50ms
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration)]
+    pub latency: Duration,
+    /// Looks that find a job running
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub polls: u32,
+    /// What goes wrong, from the list below
+    #[arg(long = "fault", value_name = "NAME=RATE", num_args = 1..)]
+    pub faults: Vec<String>,
+    /// Remember accepted work beyond a restart
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+}
+
+/// Reads a duration as settings are written.
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; durations are written 250ms, 10s, 15m, 72h"))
+}

@@ -1,0 +1,256 @@
+//! The texts of `--help`.
+
+use std::fmt::Write as _;
+
+use crate::app::settings::NAMES;
+use crate::simulator::faults::{Fault, Stay};
+
+/// Where the text beside a setting begins.
+const SETTING: usize = 27;
+
+/// How wide help may be.
+const WIDTH: usize = 80;
+
+/// Behind `gleaner -h`.
+pub const SHORT: &str = "\
+`gleaner --help` tells what a file of jobs looks like, where results land, and
+all settings. `gleaner help COMMAND` has examples.";
+
+const FILE_OF_JOBS: &str = r#"A FILE OF JOBS has one JSON object a line:
+  {"input": "Summarise in one sentence: ..."}
+  {"input": "要約してください: ...", "model": "gemini-pro-latest"}
+  {"input": "Tag this: ...", "response_format": {"type": "text",
+   "mime_type": "application/json", "schema": {...}}}      (all on one line)
+Every documented field of Gemini's create call is sent as it is. A field that
+Gemini doesn't know is kept, makes the line another job, and is not sent.
+"idempotency_key" names a job yourself; else its content names it, so that the
+same line is the same job for ever and is never sent twice. "expect" says what
+an answer must be. A first line may set options for all:
+  {"gleaner": {"model": "...", "max_attempts": 4, "deadline": "72h"}}
+
+TRY IT (no key, no account, no cost):
+  gleaner run events/jobs.jsonl --simulate
+
+RUN YOUR OWN:
+  export GEMINI_API_KEY=...
+  gleaner --data work run prompts.jsonl
+
+RESULTS are files in the data folder: results/<key>.json, each with "value",
+"usage", "attempts", "handle" and "response", which is Gemini's own answer.
+What can't be answered is a dead letter: `gleaner dead`, `gleaner show ID`.
+
+EXIT CODES
+    0  all is well: every job has its result
+    3  every line has ended, some as dead letters
+    2  bad use: nothing was begun
+    1  stopped by something that a person must mend; run again afterwards
+  130  stopped by Ctrl-C; the same command goes on
+
+"#;
+
+/// Behind `gleaner --help`.
+pub fn long() -> String {
+    let mut help = FILE_OF_JOBS.to_owned();
+    help.push_str("SETTINGS are environment variables (in brackets: where they are not set).\n");
+    help.push_str("Durations are written 250ms, 10s, 15m, 72h.\n");
+    for (name, default, about) in NAMES {
+        let default = if default.is_empty() { String::new() } else { format!(" [{default}]") };
+        hang(&mut help, name, SETTING, &format!("{about}{default}"));
+    }
+    help.push_str("\nWith --simulate the waits are short where they are not set:\n");
+    for (name, default) in super::open::SHORT_WAITS {
+        hang(&mut help, name, SETTING, default);
+    }
+    help.trim_end().to_owned()
+}
+
+/// Behind `gleaner help simulator`.
+pub fn simulator() -> String {
+    let mut help = SIMULATOR.to_owned();
+    for (stay, heading) in [
+        (Stay::Passing, "FAULTS that pass: another try of the same job is drawn anew.\n"),
+        (Stay::Lasting, "\nFAULTS that last: every try of the same job meets them.\n"),
+    ] {
+        help.push_str(heading);
+        for fault in Fault::ALL.iter().filter(|fault| fault.stay() == stay) {
+            hang(&mut help, fault.name(), 21, fault.about());
+        }
+    }
+    help.trim_end().to_owned()
+}
+
+/// A name, and what it is beside it, wrapped.
+fn hang(help: &mut String, name: &str, column: usize, about: &str) {
+    let mut line = format!("  {name:<0$}", column - 2);
+    for word in about.split_whitespace() {
+        let length = line.chars().count() + word.chars().count() + 1;
+        if length > WIDTH && line.chars().count() > column {
+            push_line(help, &line);
+            line = " ".repeat(column);
+        }
+        if line.chars().count() > column || !line.ends_with(' ') {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    push_line(help, &line);
+}
+
+fn push_line(help: &mut String, line: &str) {
+    if writeln!(help, "{}", line.trim_end()).is_err() {
+        // Writing to a String can't fail.
+    }
+}
+
+/// Behind `gleaner help run`.
+pub const RUN: &str = "\
+Safe to interrupt, to repeat, and to start twice at once: what was sent is
+never sent again, and the next run of the same file goes on.
+
+Examples:
+  gleaner run prompts.jsonl
+  gleaner run prompts.jsonl --on-result './store.sh'
+  gleaner run events/jobs.jsonl --simulate
+  gleaner run events/jobs.jsonl --simulate --fault passing=0.2 --seed 7
+  gleaner --json run prompts.jsonl | jq .consumed
+
+--on-result gives each result to the command on standard input, its key in
+GLEANER_ID and the path of its file in GLEANER_RESULT. A job is done only when
+the command ends with 0; after five failures it is a dead letter, and its result
+stays. After a crash one result may come twice, always with the same key.
+
+A data folder holds simulated work or real work, never both.
+
+Exit codes: 0 all consumed, 3 some dead letters, 2 bad use, 1 a person must mend
+something, 130 stopped by Ctrl-C. `gleaner --help` tells the rest.";
+
+/// Behind `gleaner help submit`.
+pub const SUBMIT: &str = "\
+The jobs wait in the data folder. `gleaner tick`, again and again, or
+`gleaner run FILE` does the rest. No API key is needed.
+
+Example:
+  gleaner submit monday.jsonl tuesday.jsonl";
+
+/// Behind `gleaner help tick`.
+pub const TICK: &str = "\
+Made for cron, every minute: it does what is due and ends, after about 50
+seconds at the latest. Two at once share the work.
+
+Examples:
+  gleaner tick
+  gleaner tick --on-result './store.sh'     (as with `gleaner run`)
+
+Exit codes: 0, 2 bad use, 1 a person must mend something, 130 Ctrl-C.";
+
+/// Behind `gleaner help status`.
+pub const STATUS: &str = "\
+Examples:
+  gleaner status
+  gleaner --json status | jq .states.parked.count
+
+The states of a job:
+  reserving   intent is written; the create call is under way
+  unclear     Gemini may or may not have accepted it; waits, then sent again
+  submitted   it runs at Gemini
+  done        Gemini has finished; the result is being stored and handed on
+  consumed    its result is stored and handed on
+  retryable   failed for a passing reason; tried again when its time comes
+  given_up    lost, cancelled or too late at Gemini; its next attempt is due
+  parked      a dead letter
+  recovered   a dead letter that got its result after all
+  discarded   given up by a person
+Lines that wait were not sent yet; they become jobs when they are.";
+
+/// Behind `gleaner help show`.
+pub const SHOW: &str = "\
+A job is named by its whole key or by any id that Gemini gave it; a file by its
+sha256 or the first six digits of it or more; a bad line as `dead` prints it.
+
+Examples:
+  gleaner show 3f2a9c0d41e7b6885a0c9d1e2f3a4b5c
+  gleaner show 9f86d0
+  gleaner show line/9f86d081884c/3";
+
+/// Behind `gleaner help dead`.
+pub const DEAD: &str = "\
+Examples:
+  gleaner dead
+  gleaner dead --class blocked
+  gleaner --json dead --limit 1000 | jq -r '.dead[].id'
+
+Classes: permanent:…, blocked:… and truncated are Gemini's last word;
+exhausted:… failed on every attempt; extract:… answered, but not as asked;
+bad_line:… are lines that no job can be made of; internal:consume could not be
+handed on, and has its result in results/.";
+
+/// Behind `gleaner help pause`.
+pub const PAUSE: &str = "\
+It works within a second on runs under way, and lasts until `gleaner resume`.
+
+Example:
+  gleaner pause --reason 'the budget of November is used up'";
+
+/// Behind `gleaner help resume`.
+pub const RESUME: &str = "\
+Example:
+  gleaner resume";
+
+/// Behind `gleaner help cancel`.
+pub const CANCEL: &str = "\
+What has finished at Gemini already is still collected, since it is paid for.
+Cancelling again tries again what could not be stopped at Gemini.
+
+Examples:
+  gleaner cancel 3f2a9c0d41e7b6885a0c9d1e2f3a4b5c --reason 'wrong prompt'
+  gleaner cancel 9f86d0        (a file: its jobs, and its lines that wait)
+
+Exit codes: 0, 2 bad use, 1 something may still run at Gemini.";
+
+const SIMULATOR: &str = "\
+It speaks Gemini's interactions and generateContent under /v1 and /v1beta, takes
+any API key, and prints its address when it is ready. An answer is a function of
+its input. GET /simulator/log tells what it accepted, /simulator/stats counts,
+GET and PUT /simulator/faults show and change the faults. Ctrl-C ends it.
+
+Examples:
+  gleaner simulator --port 8080
+  GEMINI_BASE_URL=http://127.0.0.1:8080 GEMINI_API_KEY=any gleaner run FILE
+  gleaner simulator --port 0 --fault create-drop=0.1 get-503=0.2 --seed 7
+
+RATES are shares from 0 to 1. passing=0.2 gives 20 % to all passing faults
+together, at each kind of occasion.
+
+";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::args::Args;
+
+    #[test]
+    fn all_help_fits() {
+        let mut program = Args::command();
+        program.build();
+        let mut texts = vec![program.render_help().to_string(), program.render_long_help().to_string()];
+        for command in program.get_subcommands_mut() {
+            texts.push(command.render_help().to_string());
+            texts.push(command.render_long_help().to_string());
+        }
+        assert!(texts.len() > 20);
+        // Japanese characters are two columns wide.
+        let width = |line: &&str| line.chars().map(|c| if c > '\u{2fff}' { 2 } else { 1 }).sum::<usize>();
+        let too_wide: Vec<&str> =
+            texts.iter().flat_map(|text| text.lines()).filter(|line| width(line) > WIDTH).collect();
+        assert!(too_wide.is_empty(), "{too_wide:#?}");
+    }
+
+    #[test]
+    fn every_setting_and_every_fault_is_told() {
+        let (settings, faults) = (long(), simulator());
+        assert!(NAMES.iter().all(|(name, ..)| settings.contains(name)));
+        assert!(Fault::ALL.iter().all(|fault| faults.contains(fault.name())));
+    }
+}

@@ -1,0 +1,43 @@
+//! No Gemini at all, for the commands that only look into the ledger.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::domain::interaction::Interaction;
+use crate::domain::job::KeyId;
+use crate::ports::gemini::{CreateError, Gemini, ReadError};
+
+/// Sends nothing and knows nothing.
+#[derive(Debug)]
+pub struct Offline(KeyId);
+
+impl Offline {
+    pub(super) fn new() -> Self {
+        Self(KeyId("none".to_owned()))
+    }
+}
+
+const WHY: &str = "this command talks to nobody";
+
+#[async_trait]
+impl Gemini for Offline {
+    fn creates_as(&self) -> &KeyId {
+        &self.0
+    }
+
+    fn has_key(&self, _key: &KeyId) -> bool {
+        false
+    }
+
+    async fn create_interaction(&self, _body: Bytes) -> Result<Interaction, CreateError> {
+        Err(CreateError::NotSent(WHY.to_owned()))
+    }
+
+    async fn get_interaction(&self, _handle: &str, _created_by: &KeyId) -> Result<Interaction, ReadError> {
+        Err(ReadError::NoAnswer(WHY.to_owned()))
+    }
+
+    async fn cancel_interaction(&self, _handle: &str, _created_by: &KeyId) -> Result<Interaction, ReadError> {
+        Err(ReadError::NoAnswer(WHY.to_owned()))
+    }
+}

@@ -1,0 +1,40 @@
+//! `pause` and `resume`: the gate that a person closes and opens.
+
+use serde_json::json;
+
+use super::args::Pause;
+use super::open::{self, Context};
+use super::outcome::{Exit, Stop};
+use super::progress::model;
+use super::run::see;
+use super::table::plain;
+use crate::app::gates;
+use crate::domain::gate::EVERYTHING;
+
+/// Closes it.
+pub async fn pause(context: &Context, args: &Pause) -> Result<Exit, Stop> {
+    let desk = open::look(context).await?;
+    let gate = gates::pause(&desk.engine, &args.reason).await?;
+    context.console.tell(&json!({"paused": gate.paused}))?;
+    context.console.say(&format!(
+        "Paused: nothing new is sent, and results are still collected.\n`{}` ends it.",
+        see(context, "resume")
+    ))?;
+    Ok(Exit::Done)
+}
+
+/// Opens it.
+pub async fn resume(context: &Context) -> Result<Exit, Stop> {
+    let desk = open::look(context).await?;
+    let opened = gates::resume(&desk.engine).await?;
+    context.console.tell(&json!({"opened": opened.iter().map(|gate| &gate.name).collect::<Vec<_>>()}))?;
+    if opened.is_empty() {
+        context.console.say("Nothing was paused or closed.")?;
+    }
+    for gate in &opened {
+        let whose = if gate.name == EVERYTHING { "everything" } else { model(gate) };
+        let why = gate.paused.as_ref().or(gate.class.as_ref()).map(|why| format!(" (it was: {why})"));
+        context.console.say(&plain(&format!("Open: {whose}{}", why.unwrap_or_default())))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,135 @@
+//! How far a run is: a bar on a terminal, now and then a line elsewhere.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::console::Console;
+use super::outcome::Stop;
+use super::table::{brief, count, plain};
+use crate::app::report::Progress;
+use crate::domain::gate::{EVERYTHING, Gate};
+use crate::domain::time::Millis;
+
+/// At most one line in this time, where there is no bar.
+const LINES_APART: Duration = Duration::from_secs(5);
+
+/// Shows progress until it is dropped or ended.
+#[derive(Debug)]
+pub struct Watch {
+    console: Console,
+    bar: Option<ProgressBar>,
+    shown: String,
+    shown_at: Option<Millis>,
+    last: String,
+}
+
+impl Watch {
+    /// Of a file with that many lines.
+    pub(super) fn new(console: &Console, lines: u64) -> Result<Self, Stop> {
+        let bar = if console.is_watched() { Some(bar(console, lines)?) } else { None };
+        Ok(Self { console: console.clone(), bar, shown: String::new(), shown_at: None, last: String::new() })
+    }
+
+    /// Shows how far it is.
+    pub(super) fn show(&mut self, progress: &Progress, gates: &[Gate], now: Millis) {
+        let done = done(progress);
+        let details = details(progress, gates, now);
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+            bar.set_message(details);
+            return;
+        }
+        self.last = format!("{done}/{} ended: {details}", progress.intake.lines);
+        let early = self.shown_at.is_some_and(|at| now.since(at) < LINES_APART);
+        if self.last != self.shown && !early {
+            self.shown_at = Some(now);
+            self.tell_last();
+        }
+    }
+
+    fn tell_last(&mut self) {
+        self.console.note(&self.last);
+        self.shown.clone_from(&self.last);
+    }
+
+    /// Takes the bar away, or says the last word.
+    pub(super) fn end(mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        } else if self.last != self.shown {
+            self.tell_last();
+        }
+    }
+}
+
+fn bar(console: &Console, lines: u64) -> Result<ProgressBar, Stop> {
+    let style = ProgressStyle::with_template("{spinner} [{bar:20}] {pos}/{len} {wide_msg}");
+    let style = style.map_err(|error| Stop::Person(format!("the progress bar can't be drawn: {error}")))?;
+    let bar = console.bars.add(ProgressBar::new(lines).with_style(style.progress_chars("=> ")));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    Ok(bar)
+}
+
+/// Lines that have come to their end.
+fn done(progress: &Progress) -> u64 {
+    let tally = progress.tally;
+    tally.jobs.saturating_sub(tally.open) + tally.repeats + tally.bad_lines
+}
+
+/// What is open, and what holds it up.
+fn details(progress: &Progress, gates: &[Gate], now: Millis) -> String {
+    let mut parts: Vec<String> = progress
+        .states
+        .iter()
+        .filter(|(_, jobs)| *jobs > 0)
+        .map(|(state, jobs)| format!("{jobs} {}", state.word().replace('_', " ")))
+        .collect();
+    if progress.tally.repeats > 0 {
+        parts.push(count(progress.tally.repeats, "repeat"));
+    }
+    if progress.tally.bad_lines > 0 {
+        parts.push(count(progress.tally.bad_lines, "bad line"));
+    }
+    if progress.waiting() > 0 {
+        parts.push(format!("{} waiting", progress.waiting()));
+    }
+    // What holds it up comes first: the end of the line is cut off on a narrow terminal.
+    let held = gates.iter().filter_map(|gate| closed(gate, now));
+    held.chain([parts.join(", ")]).collect::<Vec<_>>().join("; ")
+}
+
+/// Why a gate is closed and until when; none when it isn't.
+pub fn closed(gate: &Gate, now: Millis) -> Option<String> {
+    let whose = if gate.name == EVERYTHING { "everything" } else { model(gate) };
+    if let Some(reason) = &gate.paused {
+        return Some(plain(&format!("{whose} paused until `gleaner resume` ({reason})")));
+    }
+    let until = gate.until.filter(|until| *until > now)?;
+    let class = gate.class.as_deref().unwrap_or("no reason on record");
+    Some(plain(&format!("{whose} closed for {} ({class})", brief(until.since(now).max(Duration::from_secs(1))))))
+}
+
+/// The model of a gate, out of `<key id>/<mode>/<model>`.
+pub fn model(gate: &Gate) -> &str {
+    gate.name.splitn(3, '/').nth(2).unwrap_or(&gate.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::job::Rev;
+
+    #[test]
+    fn a_closed_gate_says_why_and_how_long() {
+        let now = Millis(1_000_000);
+        let mut gate = Gate::open("k/interaction/models/x".to_owned(), Rev(String::new()), now);
+        assert_eq!(closed(&gate, now), None);
+        gate.until = Some(now.plus(Duration::from_secs(90)));
+        gate.class = Some("queue:429".to_owned());
+        assert_eq!(closed(&gate, now).unwrap(), "models/x closed for 1m 30s (queue:429)");
+        assert_eq!(closed(&gate, now.plus(Duration::from_secs(90))), None, "one may try then");
+        gate.paused = Some("why\u{1b}[31m".to_owned());
+        assert_eq!(closed(&gate, now).unwrap(), "models/x paused until `gleaner resume` (why\u{fffd}[31m)");
+    }
+}

@@ -1,0 +1,138 @@
+//! `run`: a file taken in and driven to its end.
+
+use std::path::Path;
+
+use super::args::Run;
+use super::open::{self, Context};
+use super::outcome::{Exit, Stop};
+use super::progress::Watch;
+use super::signal::{interruptible, this_command};
+use super::submit::report_landing;
+use super::table::{align_right, count, plain, table, text};
+use crate::app::drive::{Drove, drive};
+use crate::app::engine::{Engine, Trouble};
+use crate::app::gates::try_mended;
+use crate::app::land::{check, land};
+use crate::app::report::{Progress, Tally, progress};
+
+/// Runs it.
+pub async fn run(context: &Context, args: &Run) -> Result<Exit, Stop> {
+    check(&args.file).await?;
+    let desk = open::work(context, &args.work.simulate, args.work.on_result.as_deref()).await?;
+    interruptible(&desk.engine, &context.console, drive_file(context, &desk.engine, &args.file)).await
+}
+
+async fn drive_file(context: &Context, engine: &Engine, file: &Path) -> Result<Exit, Stop> {
+    let landed = land(engine, file).await?;
+    report_landing(context, file, &landed);
+    try_mended(engine).await?;
+    let mut watch = Watch::new(&context.console, landed.intake.lines)?;
+    let driven = drive(engine, &landed.intake.sha256, |progress, gates| {
+        watch.show(progress, gates, engine.clock.now());
+    })
+    .await;
+    watch.end();
+    match driven {
+        Ok(drove) => report(context, &drove),
+        Err(trouble) => fail(context, engine, &landed.intake.sha256, trouble).await,
+    }
+}
+
+fn report(context: &Context, drove: &Drove) -> Result<Exit, Stop> {
+    let Drove { progress, parked_elsewhere, stopped } = drove;
+    print(context, progress)?;
+    let console = &context.console;
+    let tally = progress.tally;
+    if tally.consumed + tally.recovered > 0 {
+        console.say(&format!("Results: {}", context.path("results/<key>.json")))?;
+    }
+    if tally.possible_duplicates > 0 {
+        console.say(&format!(
+            "Possible duplicates: {}. So often a job was sent again although Gemini may\nhave accepted it before.",
+            tally.possible_duplicates
+        ))?;
+    }
+    let dead = tally.parked + progress.bad_lines_parked;
+    if dead > 0 {
+        console.say(&format!("{} in all: `{}` lists them.", count(dead, "dead letter"), see(context, "dead")))?;
+    }
+    if *parked_elsewhere > 0 {
+        console.note(&format!(
+            "{} of this file came with another file and ended as dead letters there: `{}` lists them.",
+            count(*parked_elsewhere, "job"),
+            see(context, "dead")
+        ));
+    }
+    if let Some(wrong) = progress.wrong_sums() {
+        return Err(Stop::Person(format!("the books don't add up: {wrong}. Please report this.")));
+    }
+    if *stopped {
+        go_on(context, progress);
+        return Ok(Exit::Interrupted);
+    }
+    Ok(if dead + parked_elsewhere > 0 { Exit::Parked } else { Exit::Done })
+}
+
+/// What there is, before the trouble itself is told.
+async fn fail(context: &Context, engine: &Engine, sha256: &str, trouble: Trouble) -> Result<Exit, Stop> {
+    match progress(engine, sha256).await {
+        Ok(progress) => {
+            print(context, &progress)?;
+            go_on(context, &progress);
+        }
+        Err(second) => tracing::warn!(error = %second, "how far it is can't be told either"),
+    }
+    Err(trouble.into())
+}
+
+fn print(context: &Context, progress: &Progress) -> Result<(), Stop> {
+    context.console.tell(&progress.tally)?;
+    context.console.say(&tally_table(&progress.tally))
+}
+
+fn go_on(context: &Context, progress: &Progress) {
+    context.console.note(&format!(
+        "{} open, {} not sent yet. This goes on:\n  {}",
+        count(progress.tally.open, "job"),
+        count(progress.waiting(), "line"),
+        this_command()
+    ));
+}
+
+/// Another command on the same folder, as it can be typed.
+pub fn see(context: &Context, command: &str) -> String {
+    let data = context.data.display().to_string();
+    if data == ".gleaner" { format!("gleaner {command}") } else { plain(&format!("gleaner --data {data} {command}")) }
+}
+
+fn tally_table(tally: &Tally) -> String {
+    let columns = [
+        ("jobs", tally.jobs),
+        ("consumed", tally.consumed),
+        ("parked", tally.parked),
+        ("recovered", tally.recovered),
+        ("discarded", tally.discarded),
+        ("open", tally.open),
+        ("repeats", tally.repeats),
+        ("bad lines", tally.bad_lines),
+    ];
+    let mut counts = table(&columns.map(|(name, _)| name));
+    counts.add_row(columns.map(|(_, n)| n.to_string()).to_vec());
+    align_right(&mut counts, 0..columns.len());
+    text(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_every_count_and_fits() {
+        let big = 1_234_567;
+        let tally = Tally { jobs: big, consumed: big, repeats: big, bad_lines: 2, parked: 3, ..Tally::default() };
+        insta::assert_snapshot!(tally_table(&tally), @r#"
+   JOBS  CONSUMED  PARKED  RECOVERED  DISCARDED  OPEN  REPEATS  BAD LINES
+1234567   1234567       3          0          0     0  1234567          2
+"#);
+    }
+}

@@ -1,0 +1,270 @@
+//! `show`: all about one item.
+
+use serde_json::{Value, json};
+
+use super::args::Show;
+use super::find::find;
+use super::open::{self, Context};
+use super::outcome::{Exit, Stop};
+use super::run::see;
+use super::table::{align_right, brief, facts, low_row, plain, table, text};
+use crate::app::consume::result_object;
+use crate::app::engine::{Engine, Trouble};
+use crate::app::lines::object_name;
+use crate::domain::gate::Gate;
+use crate::domain::intake::Intake;
+use crate::domain::item::{BadLine, Item};
+use crate::domain::job::{InputRef, Job, excerpt};
+use crate::domain::time::Millis;
+
+/// How much of a line is shown, in bytes.
+const EXCERPT: usize = 500;
+
+/// Shows it.
+pub async fn show(context: &Context, args: &Show) -> Result<Exit, Stop> {
+    let desk = open::look(context).await?;
+    let item = find(&desk.engine, &args.id).await?;
+    let paths = Paths::of(context, &desk.engine, &item).await?;
+    context.console.tell(&as_json(&item, &paths)?)?;
+    let now = desk.engine.clock.now();
+    let text = match &item {
+        Item::Job(job) => job_text(job, &paths, now),
+        Item::Intake(intake) => intake_text(context, intake, &paths),
+        Item::BadLine(bad) => bad_line_text(bad, &paths),
+        Item::Gate(gate) => gate_text(gate),
+    };
+    context.console.say(&text)?;
+    Ok(Exit::Done)
+}
+
+/// Where the files of an item lie, and the beginning of its line.
+#[derive(Debug, Default)]
+struct Paths {
+    intake: Option<String>,
+    result: Option<String>,
+    answer: Option<String>,
+    input: Option<String>,
+}
+
+impl Paths {
+    async fn of(context: &Context, engine: &Engine, item: &Item) -> Result<Self, Stop> {
+        let mut paths = Self::default();
+        match item {
+            Item::Job(job) => {
+                let result = result_object(&job.key);
+                let size = engine.objects.size(&result).await.map_err(Trouble::from)?;
+                paths.result = size.map(|_| context.path(&result));
+                paths.answer = job.answer.as_deref().map(|name| context.path(name));
+                paths.line(context, engine, &job.input).await?;
+            }
+            Item::BadLine(bad) => paths.line(context, engine, &bad.input).await?,
+            Item::Intake(intake) => paths.intake = Some(context.path(&object_name(&intake.sha256))),
+            Item::Gate(_) => {}
+        }
+        Ok(paths)
+    }
+
+    async fn line(&mut self, context: &Context, engine: &Engine, input: &InputRef) -> Result<(), Stop> {
+        let name = object_name(&input.intake);
+        let shown = input.length.min(2 * EXCERPT as u64);
+        let bytes = engine.objects.read(&name, input.offset..input.offset + shown).await.map_err(Trouble::from)?;
+        self.input = Some(excerpt(&bytes, EXCERPT));
+        self.intake = Some(context.path(&name));
+        Ok(())
+    }
+}
+
+/// The whole item as it is stored, with `id`, `paths` and the beginning of its line beside it.
+fn as_json(item: &Item, paths: &Paths) -> Result<Value, Stop> {
+    let value = serde_json::to_value(item);
+    let mut value = value.map_err(|error| Stop::Person(format!("the item can't be written as JSON: {error}")))?;
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("id".to_owned(), json!(item.id()));
+        let files = json!({"intake": paths.intake, "result": paths.result, "answer": paths.answer});
+        fields.insert("paths".to_owned(), files);
+        fields.insert("line".to_owned(), json!(paths.input));
+    }
+    Ok(value)
+}
+
+fn place(input: &InputRef, paths: &Paths) -> String {
+    format!("line {} of {}", input.line, plain(paths.intake.as_deref().unwrap_or_default()))
+}
+
+fn job_text(job: &Job, paths: &Paths, now: Millis) -> String {
+    let state = format!("{}, for {}", job.state, brief(now.since(job.since)));
+    let mut known = vec![
+        ("job", plain(&job.key.0)),
+        ("state", state),
+        ("model", plain(&job.model)),
+        ("attempts", format!("{} of {}", job.attempts, job.max_attempts)),
+    ];
+    let due = job.due_at.map(|due| if due > now { format!("in {}", brief(due.since(now))) } else { "now".to_owned() });
+    known.extend(due.map(|due| ("due", due)));
+    if job.possible_duplicates > 0 {
+        known.push(("duplicates", format!("{} possible", job.possible_duplicates)));
+    }
+    known.extend(job.class.as_deref().map(|class| ("class", plain(class))));
+    known.extend(job.message.as_deref().map(|message| ("message", plain(message))));
+    known.extend(paths.result.as_deref().map(|path| ("result", plain(path))));
+    known.extend(paths.answer.as_deref().map(|path| ("answer", plain(path))));
+    known.push(("from", place(&job.input, paths)));
+    known.extend(paths.input.as_deref().map(|line| ("line", plain(line))));
+    let mut told = facts(known);
+    if !job.handles.is_empty() {
+        told.push('\n');
+        told.push_str(&handles_table(job));
+    }
+    told.push('\n');
+    told.push_str(&history_table(job));
+    told
+}
+
+fn handles_table(job: &Job) -> String {
+    let mut handles = table(&["handle at gemini", "attempt", "fate", "made"]);
+    for handle in &job.handles {
+        let fate = format!("{:?}", handle.fate).to_lowercase().replace("givenup", "given up");
+        handles.add_row(low_row([plain(&handle.id), handle.attempt.to_string(), fate, handle.at.to_string()], 8));
+    }
+    align_right(&mut handles, [1]);
+    text(handles)
+}
+
+fn history_table(job: &Job) -> String {
+    let mut history = table(&["time", "state", "attempts", "class"]);
+    for moment in &job.history {
+        let class = plain(moment.3.as_deref().unwrap_or_default());
+        history.add_row(low_row([moment.0.to_string(), moment.1.to_string(), moment.2.to_string(), class], 2));
+    }
+    align_right(&mut history, [2]);
+    text(history)
+}
+
+fn intake_text(context: &Context, intake: &Intake, paths: &Paths) -> String {
+    let cursor = intake.cursor;
+    let mut known = vec![
+        ("file", plain(&intake.file)),
+        ("sha256", intake.sha256.clone()),
+        ("state", intake.state.to_string()),
+        ("landed", intake.landed_at.to_string()),
+        ("lines", format!("{}, {} of them taken", intake.lines, cursor.taken())),
+        ("became", format!("{} jobs, {} repeats, {} bad lines", cursor.jobs, cursor.repeats, cursor.bad_lines)),
+        ("bytes", intake.bytes.to_string()),
+    ];
+    known.extend(intake.cancelled.as_deref().map(|reason| ("cancelled", plain(reason))));
+    known.extend(paths.intake.as_deref().map(|path| ("object", plain(path))));
+    known.push(("more", format!("`{}` counts the states of all jobs", see(context, "status"))));
+    facts(known)
+}
+
+fn bad_line_text(bad: &BadLine, paths: &Paths) -> String {
+    facts([
+        ("bad line", format!("line {} of {}", bad.input.line, plain(&bad.file))),
+        ("state", bad.state.to_string()),
+        ("class", plain(&bad.class)),
+        ("message", plain(&bad.message)),
+        ("first seen", bad.first_seen.to_string()),
+        ("kept in", place(&bad.input, paths)),
+        ("line", plain(paths.input.as_deref().unwrap_or(&bad.excerpt))),
+    ])
+}
+
+fn gate_text(gate: &Gate) -> String {
+    let mut known = vec![("gate", plain(&gate.name)), ("since", gate.since.to_string())];
+    known.extend(gate.paused.as_deref().map(|reason| ("paused", plain(reason))));
+    known.extend(gate.until.map(|until| ("closed until", until.to_string())));
+    known.extend(gate.class.as_deref().map(|class| ("class", plain(class))));
+    known.extend(gate.message.as_deref().map(|message| ("message", plain(message))));
+    facts(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::job::{Fate, Handle, JobKey, KeyId, Mode, Moment, Rev, State};
+
+    fn job() -> Job {
+        let at = Millis(1_764_455_421_000);
+        let handle = |id: &str, fate| Handle {
+            id: id.to_owned(),
+            attempt: 1,
+            key: KeyId("c29199065265".to_owned()),
+            at,
+            deadline: at,
+            polls: 0,
+            missing_since: None,
+            fate,
+            given_up_at: None,
+            looks: 0,
+        };
+        Job {
+            key: JobKey("3f2a9c0d41e7b6885a0c9d1e2f3a4b5c".to_owned()),
+            rev: Rev("r".to_owned()),
+            state: State::Parked,
+            since: at,
+            due_at: None,
+            lease: None,
+            input: InputRef { intake: "9f86".repeat(16), line: 3, offset: 0, length: 9 },
+            content: String::new(),
+            mode: Mode::Interaction,
+            model: "gemini-flash-latest".to_owned(),
+            max_attempts: 4,
+            deadline_s: 1,
+            attempts: 2,
+            consume_tries: 0,
+            replays: 0,
+            possible_duplicates: 1,
+            maybe_accepted: false,
+            counted_duplicate: false,
+            nonce: String::new(),
+            handles: vec![handle(&format!("v1_{}", "Chda".repeat(30)), Fate::GivenUp), handle("v1_b", Fate::Ended)],
+            class: Some("blocked:SAFETY".to_owned()),
+            message: Some(format!("安全フィルタにより拒否されました。\u{1b}[2J{}", "とても長い説明。".repeat(12))),
+            answer: Some("answers/x.json".to_owned()),
+            parked_at: Some(at),
+            history: vec![
+                Moment(at, State::Reserving, 1, None),
+                Moment(at, State::Submitted, 1, None),
+                Moment(at, State::Parked, 2, Some("blocked:SAFETY".to_owned())),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_job_is_told_in_80_columns_and_harmlessly() {
+        let paths = Paths {
+            intake: Some(".gleaner/intakes/9f86.jsonl".to_owned()),
+            result: None,
+            answer: Some(".gleaner/answers/x.json".to_owned()),
+            input: Some("{\"input\": \"x\"}".to_owned()),
+        };
+        let job = job();
+        insta::assert_snapshot!(job_text(&job, &paths, job.since.plus(std::time::Duration::from_secs(3700))), @r#"
+job         3f2a9c0d41e7b6885a0c9d1e2f3a4b5c
+state       parked, for 1h 1m
+model       gemini-flash-latest
+attempts    2 of 4
+duplicates  1 possible
+class       blocked:SAFETY
+message     安全フィルタにより拒否されました。�[2Jとても長い説明。とても長い説
+            明。とても長い説明。とても長い説明。とても長い説明。とても長い説明
+            。とても長い説明。とても長い説明。とても長い説明。とても長い説明。
+            とても長い説明。とても長い説明。
+answer      .gleaner/answers/x.json
+from        line 3 of .gleaner/intakes/9f86.jsonl
+line        {"input": "x"}
+
+HANDLE AT GEMINI                       ATTEMPT  FATE      MADE
+v1_ChdaChdaChdaChdaChdaChdaChdaChdaCh        1  given up  2025-11-29T22:30:21Z
+daChdaChdaChdaChdaChdaChdaChdaChdaChd
+aChdaChdaChdaChdaChdaChdaChdaChdaChda
+ChdaChdaChda
+v1_b                                         1  ended     2025-11-29T22:30:21Z
+
+TIME                  STATE      ATTEMPTS  CLASS
+2025-11-29T22:30:21Z  reserving         1
+2025-11-29T22:30:21Z  submitted         1
+2025-11-29T22:30:21Z  parked            2  blocked:SAFETY
+"#);
+    }
+}

@@ -1,0 +1,167 @@
+//! `status`: what the data folder holds.
+
+use serde_json::{Map, Value, json};
+
+use super::open::{self, Context};
+use super::outcome::{Exit, Stop};
+use super::progress::closed;
+use super::run::see;
+use super::table::{align_right, brief, count, low_row, plain, table, text};
+use crate::app::engine::Engine;
+use crate::app::gates::all_gates;
+use crate::app::report::{Status, every, status as count_ledger};
+use crate::domain::gate::{EVERYTHING, Gate};
+use crate::domain::intake::Intake;
+use crate::domain::item::{Item, Kind};
+use crate::domain::job::State;
+
+/// Counts it.
+pub async fn status(context: &Context) -> Result<Exit, Stop> {
+    let desk = open::look(context).await?;
+    let status = count_ledger(&desk.engine).await?;
+    let gates = all_gates(&desk.engine).await?;
+    let intakes = reading(&desk.engine).await?;
+    context.console.tell(&as_json(&status, &gates, &intakes))?;
+    context.console.say(&states_table(&status))?;
+    context.console.say(&notes(context, &status, &gates, &intakes))?;
+    Ok(Exit::Done)
+}
+
+/// The intakes whose lines are not all taken yet.
+async fn reading(engine: &Engine) -> Result<Vec<Intake>, Stop> {
+    let items = every(engine, State::Reading, usize::MAX).await?;
+    Ok(items
+        .into_iter()
+        .filter_map(|item| match item {
+            Item::Intake(intake) => Some(intake),
+            _ => None,
+        })
+        .collect())
+}
+
+/// How many items of a kind are in a state, and how long the oldest has been, in whole seconds.
+fn of(status: &Status, kind: Kind, state: State) -> (u64, Option<u64>) {
+    let found = status.counts.iter().find(|count| count.kind == kind && count.state == state);
+    found.map_or((0, None), |count| (count.items, count.oldest.map(|oldest| status.at.since(oldest).as_secs())))
+}
+
+fn as_json(status: &Status, gates: &[Gate], intakes: &[Intake]) -> Value {
+    let states: Map<String, Value> = State::OF_JOBS
+        .into_iter()
+        .map(|state| {
+            let (items, oldest) = of(status, Kind::Job, state);
+            (state.word().to_owned(), json!({"count": items, "oldest_age_s": oldest}))
+        })
+        .collect();
+    let paused = gates.iter().find(|gate| gate.name == EVERYTHING).and_then(|gate| gate.paused.as_deref());
+    json!({
+        "states": states,
+        "waiting": status.waiting,
+        "bad_lines": of(status, Kind::BadLine, State::Parked).0,
+        "paused": paused,
+        "gates": gates.iter().filter(|gate| gate.name != EVERYTHING).map(|gate| json!({
+            "name": gate.name, "closed": closed(gate, status.at).is_some(),
+            "until": gate.until.map(|until| until.to_string()), "class": gate.class, "message": gate.message,
+            "needs_person": gate.needs_person,
+        })).collect::<Vec<_>>(),
+        "intakes": intakes.iter().map(|intake| json!({
+            "sha256": intake.sha256, "file": intake.file, "lines": intake.lines, "taken": intake.cursor.taken(),
+            "cancelled": intake.cancelled,
+        })).collect::<Vec<_>>(),
+        "intakes_read": of(status, Kind::Intake, State::Read).0,
+        "next_due": status.next_due.map(|due| due.to_string()),
+        "at": status.at.to_string(),
+    })
+}
+
+fn states_table(status: &Status) -> String {
+    let mut states = table(&["state", "jobs", "oldest"]);
+    for state in State::OF_JOBS {
+        let (items, oldest) = of(status, Kind::Job, state);
+        let age = oldest.filter(|_| items > 0).map(|age| brief(std::time::Duration::from_secs(age)));
+        states.add_row(vec![state.word().to_owned(), items.to_string(), age.unwrap_or_default()]);
+    }
+    align_right(&mut states, [1, 2]);
+    text(states)
+}
+
+fn notes(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake]) -> String {
+    let mut notes = String::new();
+    let mut add = |line: String| {
+        notes.push_str(&line);
+        notes.push('\n');
+    };
+    if intakes.is_empty() {
+        add("No line waits to be sent.".to_owned());
+    } else {
+        let mut files = table(&["file", "lines", "waiting", "sha256"]);
+        for intake in intakes {
+            let waiting = intake.lines.saturating_sub(intake.cursor.taken());
+            let sha256 = intake.sha256.chars().take(12).collect();
+            files.add_row(low_row([plain(&intake.file), intake.lines.to_string(), waiting.to_string(), sha256], 2));
+        }
+        align_right(&mut files, [1, 2]);
+        add(text(files));
+    }
+    let bad = of(status, Kind::BadLine, State::Parked).0;
+    if bad > 0 {
+        add(format!("{}: `{}`", count(bad, "bad line"), see(context, "dead --class bad_line")));
+    }
+    for held in gates.iter().filter_map(|gate| closed(gate, status.at)) {
+        add(format!("Nothing new is sent: {held}"));
+    }
+    if let Some(due) = status.next_due {
+        let wait = due.since(status.at);
+        add(if wait.is_zero() { "Something is due now.".to_owned() } else { format!("Next due in {}.", brief(wait)) });
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::time::Millis;
+    use crate::ports::ledger::Count;
+
+    fn status() -> Status {
+        let count = |kind, state, items, oldest| Count { kind, state, items, oldest: Some(Millis(oldest)) };
+        Status {
+            counts: vec![
+                count(Kind::Job, State::Consumed, 1_234_567, 0),
+                count(Kind::Job, State::Parked, 2, 9_000),
+                count(Kind::BadLine, State::Parked, 1, 9_000),
+                count(Kind::Intake, State::Read, 3, 0),
+            ],
+            waiting: 0,
+            next_due: None,
+            at: Millis(10_000_000),
+        }
+    }
+
+    #[test]
+    fn the_table_has_every_state() {
+        insta::assert_snapshot!(states_table(&status()), @r#"
+STATE         JOBS  OLDEST
+reserving        0
+unclear          0
+submitted        0
+done             0
+consumed   1234567  2h 46m
+retryable        0
+given_up         0
+parked           2  2h 46m
+recovered        0
+discarded        0
+"#);
+    }
+
+    #[test]
+    fn json_has_every_state_with_count_and_age() {
+        let json = as_json(&status(), &[], &[]);
+        let states = json["states"].as_object().unwrap();
+        assert_eq!(states.len(), State::OF_JOBS.len());
+        assert_eq!(states["parked"], json!({"count": 2, "oldest_age_s": 9991}));
+        assert_eq!(states["reserving"], json!({"count": 0, "oldest_age_s": null}));
+        assert_eq!((&json["bad_lines"], &json["intakes_read"], &json["paused"]), (&json!(1), &json!(3), &json!(null)));
+    }
+}

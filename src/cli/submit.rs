@@ -1,0 +1,158 @@
+//! `submit` and `tick`: the two halves of `run`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::args::{Submit, Tick};
+use super::open::{self, Context};
+use super::outcome::{Exit, Stop};
+use super::progress::closed;
+use super::run::see;
+use super::signal::interruptible;
+use super::table::{align_right, brief, count, low_row, plain, table, text};
+use crate::app::engine::{Engine, Trouble};
+use crate::app::gates::all_gates;
+use crate::app::land::{LandError, Landed, check, land};
+use crate::app::report;
+use crate::app::tick;
+
+/// How long a tick may begin new things.
+const TICK: Duration = Duration::from_secs(50);
+
+/// Takes files in.
+pub async fn submit(context: &Context, args: &Submit) -> Result<Exit, Stop> {
+    for file in &args.files {
+        check(file).await?;
+    }
+    let desk = open::land(context, args.simulate).await?;
+    let mut landings = Vec::new();
+    let mut refused = Vec::new();
+    for file in &args.files {
+        match land(&desk.engine, file).await {
+            Ok(landed) => {
+                report_landing(context, file, &landed);
+                landings.push((file, landed));
+            }
+            Err(LandError::Unusable(why)) => refused.push(why),
+            Err(LandError::Trouble(trouble)) => return Err(trouble.into()),
+        }
+    }
+    let intakes: Vec<_> = landings.iter().map(|(file, landed)| intake_json(file, landed)).collect();
+    let waiting = report::status(&desk.engine).await?.waiting;
+    context.console.tell(&json!({"intakes": intakes, "waiting": waiting}))?;
+    if !landings.is_empty() {
+        context.console.say(&landing_table(&landings))?;
+        context.console.say(&format!(
+            "{} to be sent. `{}`, again and again, does that; so does\n`{}`.",
+            if waiting == 1 { "1 line waits".to_owned() } else { format!("{waiting} lines wait") },
+            see(context, "tick"),
+            see(context, "run FILE"),
+        ))?;
+    }
+    if refused.is_empty() { Ok(Exit::Done) } else { Err(Stop::Usage(refused.join("\n"))) }
+}
+
+fn intake_json(file: &Path, landed: &Landed) -> serde_json::Value {
+    let intake = &landed.intake;
+    json!({
+        "file": file.display().to_string(), "sha256": intake.sha256, "lines": intake.lines,
+        "bad_lines": if landed.before { None } else { Some(landed.bad_lines) }, "before": landed.before,
+        "unsent": landed.unsent,
+    })
+}
+
+fn landing_table(landings: &[(&std::path::PathBuf, Landed)]) -> String {
+    let mut rows = table(&["file", "lines", "bad lines", "sha256", ""]);
+    for (file, landed) in landings {
+        let bad = if landed.before { String::new() } else { landed.bad_lines.to_string() };
+        let before = if landed.before { "was here before" } else { "" };
+        rows.add_row(low_row(
+            [
+                plain(&file.display().to_string()),
+                landed.intake.lines.to_string(),
+                bad,
+                landed.intake.sha256.chars().take(12).collect(),
+                before.to_owned(),
+            ],
+            3,
+        ));
+    }
+    align_right(&mut rows, [1, 2]);
+    text(rows)
+}
+
+/// Tells what the landing of a file found, on standard error.
+pub fn report_landing(context: &Context, file: &Path, landed: &Landed) {
+    let console = &context.console;
+    for bad in &landed.bad {
+        console.note(bad);
+    }
+    let untold = landed.bad_lines.saturating_sub(landed.bad.len() as u64);
+    if untold > 0 {
+        console.note(&format!("{}: and {} more", file.display(), count(untold, "bad line")));
+    }
+    if landed.bad_lines > 0 {
+        console.note(&format!(
+            "{}: {} kept as dead letters; the other lines go on",
+            file.display(),
+            if landed.bad_lines == 1 {
+                "1 bad line is".to_owned()
+            } else {
+                format!("{} bad lines are", landed.bad_lines)
+            },
+        ));
+    }
+    if !landed.unsent.is_empty() {
+        let fields: Vec<&str> = landed.unsent.iter().map(String::as_str).collect();
+        console.note(&format!(
+            "{}: kept, part of the job's key, and not sent to Gemini: {}",
+            file.display(),
+            fields.join(", ")
+        ));
+    }
+    if let Some(reason) = &landed.intake.cancelled {
+        console.note(&format!(
+            "{}: this file was cancelled ({reason}): lines that had not been sent are discarded",
+            file.display()
+        ));
+    }
+}
+
+/// Does what is due, once.
+pub async fn tick(context: &Context, args: &Tick) -> Result<Exit, Stop> {
+    let desk = open::work_on(context, &args.work.simulate, args.work.on_result.as_deref()).await?;
+    interruptible(&desk.engine, &context.console, tick_once(context, &desk.engine)).await
+}
+
+async fn tick_once(context: &Context, engine: &Engine) -> Result<Exit, Stop> {
+    let (ticked, cut_short) = match tick::tick(engine, engine.clock.now().plus(TICK)).await {
+        Ok(ticked) => (ticked, None),
+        Err(Trouble::Passing(why)) => (tick::Ticked::default(), Some(why)),
+        Err(stop) => return Err(stop.into()),
+    };
+    let status = report::status(engine).await?;
+    let next = status.next_due.map(|due| due.since(status.at));
+    context.console.tell(&json!({
+        "stepped": ticked.collected.stepped, "consumed": ticked.collected.consumed,
+        "sent": ticked.submitted.first, "sent_again": ticked.submitted.again, "lines": ticked.submitted.lines,
+        "waiting": status.waiting, "next_due": status.next_due.map(|due| due.to_string()),
+    }))?;
+    context.console.say(&format!(
+        "{} looked at, {} consumed, {} sent, {} sent again; {} wait.\n{}",
+        count(ticked.collected.stepped, "job"),
+        ticked.collected.consumed,
+        ticked.submitted.first,
+        ticked.submitted.again,
+        count(status.waiting, "line"),
+        next.map_or_else(|| "Nothing is left to do.".to_owned(), |wait| format!("Next due in {}.", brief(wait))),
+    ))?;
+    for held in all_gates(engine).await?.iter().filter_map(|gate| closed(gate, status.at)) {
+        context.console.note(&format!("held up: {held}"));
+    }
+    if let Some(why) = cut_short {
+        context.console.warn(&format!("the tick ended early ({why}); the next one goes on"));
+    }
+    Ok(if engine.is_stopping() { Exit::Interrupted } else { Exit::Done })
+}

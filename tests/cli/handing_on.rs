@@ -1,0 +1,43 @@
+//! `--on-result`.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::Folder;
+
+#[test]
+fn each_result_comes_once_with_its_id_and_its_file() {
+    let folder = Folder::new();
+    folder.write_jobs("jobs.jsonl", "hand", 8);
+    let command = "cat > got-$GLEANER_ID && cmp -s got-$GLEANER_ID \"$GLEANER_RESULT\" && echo $GLEANER_ID >> ids";
+    let said = folder.run(&["--json", "run", "jobs.jsonl", "--simulate", "--on-result", command]).exits(0);
+    assert_eq!(said.json()["consumed"], 8, "what the command prints stays out of the JSON");
+    let ids = std::fs::read_to_string(folder.path("ids")).unwrap();
+    let ids: Vec<&str> = ids.lines().collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
+    let results = folder.results();
+    assert_eq!(results.iter().map(|(name, _)| name.as_str()).collect::<BTreeSet<_>>(), ids.into_iter().collect());
+    // Once more: they were all taken, and nobody gets them again.
+    folder.run(&["run", "jobs.jsonl", "--simulate", "--on-result", "exit 1"]).exits(0);
+}
+
+#[test]
+fn a_command_that_always_fails_parks_its_job_after_five_tries_and_keeps_the_result() {
+    let folder = Folder::new();
+    folder.write(
+        "jobs.jsonl",
+        "{\"input\": \"a\", \"idempotency_key\": \"good\"}\n{\"input\": \"b\", \"idempotency_key\": \"bad\"}\n",
+    );
+    let command = "echo $GLEANER_ID >> tries; echo 'disk quota' >&2; test $GLEANER_ID = good";
+    let mut run = folder.gleaner(&["--json", "run", "jobs.jsonl", "--simulate", "--on-result", command]);
+    let said = super::Said::from(run.env("GLEANER_BACKOFF_BASE", "5ms").output().unwrap()).exits(3);
+    assert_eq!((&said.json()["consumed"], &said.json()["parked"]), (&json!(1), &json!(1)));
+    let tries = std::fs::read_to_string(folder.path("tries")).unwrap();
+    assert_eq!((tries.matches("bad").count(), tries.matches("good").count()), (5, 1));
+    let bad = folder.run(&["--json", "show", "bad"]).exits(0).json();
+    assert_eq!((&bad["state"], &bad["class"]), (&json!("parked"), &json!("internal:consume")));
+    assert!(bad["message"].as_str().unwrap().contains("disk quota"), "{bad}");
+    let result: Value = super::json_file(&folder.path(bad["paths"]["result"].as_str().unwrap()));
+    assert_eq!(result["idempotency_key"], "bad");
+}
