@@ -80,8 +80,12 @@ impl Job {
 
     /// Whether what became of the create call of `nonce` is still open: it is under way, or its answer was unclear.
     fn awaits(&self, nonce: &str) -> bool {
-        let open = matches!(self.state, State::Reserving | State::Unclear) || self.unclear_beside_another();
-        open && self.nonce == nonce
+        self.latest_is_open() && self.nonce == nonce
+    }
+
+    /// Whether nobody knows what became of the latest create call, nor has waited out its grace.
+    fn latest_is_open(&self) -> bool {
+        matches!(self.state, State::Reserving | State::Unclear) || self.unclear_beside_another()
     }
 
     /// Whether the latest create is unclear, its grace not over, while the job goes on with the handle of another.

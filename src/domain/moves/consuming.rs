@@ -5,13 +5,15 @@ use crate::domain::job::{Fate, Lease, State};
 use crate::domain::policy::CONSUME_TRIES;
 
 impl Job {
-    /// Gemini has finished: the result of `id` is to be persisted by `holder` under a consume lease. An answer that
-    /// turns up for a dead letter has all its tries.
+    /// Gemini has finished: the result of `id` is to be persisted by `holder` under a consume lease, whatever the job
+    /// waits for. An answer that turns up for a dead letter has all its tries.
     pub fn finished(&mut self, id: &str, holder: &str, now: Now<'_>) {
-        let fits = matches!(self.state, State::Submitted | State::Parked | State::Retryable | State::GivenUp);
-        let Some(handle) = self.handle(id).filter(|_| fits) else { return };
+        if self.state.is_closed() || self.state == State::Done {
+            return;
+        }
+        let Some(handle) = self.handle(id) else { return };
         // Should it come to be sent again by a person, it is paid for twice.
-        self.maybe_accepted |= handle.attempt == self.attempts || self.unclear_beside_another();
+        self.maybe_accepted |= handle.attempt == self.attempts || self.latest_is_open();
         for handle in &mut self.handles {
             if handle.id == id {
                 handle.fate = Fate::Won;

@@ -176,3 +176,22 @@ fn a_finished_handle_that_nobody_knows_moves_nothing() {
     life.with(|job, now| job.finished("v1_unknown", "holder", now));
     assert_eq!(life.job, before);
 }
+
+#[test]
+fn what_has_finished_is_consumed_while_another_create_is_under_way_or_unclear() {
+    for unclear in [false, true] {
+        let (mut life, old) = Life::submitted();
+        life.give_up(&old);
+        let second = life.reserve();
+        if unclear {
+            life.doubt(&second);
+        }
+        life.finish(&old);
+        assert!(life.job.maybe_accepted, "the latest create may have been accepted");
+        let late = life.accepted(&second);
+        assert!(!life.doubt(&second) && !life.give_back(&second));
+        assert_eq!((life.job.state, life.fate(&late)), (State::Done, Fate::Live));
+        life.with(|job, now| job.consumed(now));
+        assert_eq!((life.job.state, life.fate(&old)), (State::Consumed, Fate::Won));
+    }
+}
