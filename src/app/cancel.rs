@@ -1,5 +1,7 @@
 //! Cancelling: a person stops a job, or what is left of an intake, here and at Gemini.
 
+use std::collections::BTreeSet;
+
 use tracing::warn;
 
 use super::consume;
@@ -120,18 +122,26 @@ async fn stop(engine: &Engine, handle: &Handle) -> Stopped {
 pub async fn cancel_intake(engine: &Engine, intake: Intake, reason: &str) -> Result<Vec<(Job, Cancelled)>, Trouble> {
     let sha256 = intake.sha256.clone();
     mark(engine, intake, reason).await?;
-    let mut outcomes = Vec::new();
-    for state in State::OF_JOBS.into_iter().filter(|state| !state.is_ended()) {
-        for item in every(engine, state, usize::MAX).await? {
-            if let Item::Job(job) = item
-                && job.input.intake == sha256
-            {
-                let outcome = cancel_job(engine, job.clone(), reason).await?;
-                outcomes.push((job, outcome));
+    let mut outcomes: Vec<(Job, Cancelled)> = Vec::new();
+    // A job can move from a state that is still to be listed to one that was listed: until a sweep finds no new one.
+    let mut met = BTreeSet::new();
+    loop {
+        let before = met.len();
+        for state in State::OF_JOBS.into_iter().filter(|state| !state.is_ended()) {
+            for item in every(engine, state, usize::MAX).await? {
+                if let Item::Job(job) = item
+                    && job.input.intake == sha256
+                    && met.insert(job.key.clone())
+                {
+                    let outcome = cancel_job(engine, job.clone(), reason).await?;
+                    outcomes.push((job, outcome));
+                }
             }
         }
+        if met.len() == before {
+            return Ok(outcomes);
+        }
     }
-    Ok(outcomes)
 }
 
 async fn mark(engine: &Engine, mut intake: Intake, reason: &str) -> Result<(), Trouble> {

@@ -10,7 +10,6 @@ use tracing::{debug, error, info, warn};
 use super::consume;
 use super::engine::{Engine, Trouble};
 use super::look::{Seen, look_at};
-use super::send::operator_message;
 use super::submit::PAGE;
 use crate::domain::interaction::Interaction;
 use crate::domain::item::Item;
@@ -121,7 +120,7 @@ async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<bool, Tr
         let Some(handle) = job.handle(id) else { continue };
         match look_at(engine, job, handle).await? {
             Seen::Value(answer) => return consume::begin(engine, job, id, *answer).await,
-            Seen::Rejected(class, message) => return Err(Trouble::NeedsPerson(operator_message(&class, &message))),
+            Seen::Rejected(message) => return Err(Trouble::NeedsPerson(message)),
             other => seen.push((id.clone(), other)),
         }
     }

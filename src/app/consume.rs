@@ -9,7 +9,6 @@ use tracing::{info, warn};
 
 use super::engine::{Engine, Trouble};
 use super::look::{Answer, Seen, look_at};
-use super::send::operator_message;
 use crate::domain::job::{Fate, InputRef, Job, JobKey, State};
 use crate::domain::policy::CONSUME_TRIES;
 use crate::ports::objects::{ObjectError, Put};
@@ -198,7 +197,7 @@ async fn fetch_again(engine: &Engine, job: &Job) -> Result<Answer, Failure> {
     let Some(handle) = won else { return Err(passing("no handle on record has finished".to_owned())) };
     match look_at(engine, job, handle).await? {
         Seen::Value(answer) => Ok(*answer),
-        Seen::Rejected(class, message) => Err(Trouble::NeedsPerson(operator_message(&class, &message)).into()),
+        Seen::Rejected(message) => Err(Trouble::NeedsPerson(message).into()),
         Seen::Running => Err(passing("the finished interaction says that it is running".to_owned())),
         Seen::Failed(_, message, _) | Seen::GivenUp(_, message) | Seen::Missing(message) | Seen::Hidden(message) => {
             Err(passing(message))

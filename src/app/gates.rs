@@ -20,6 +20,9 @@ use crate::ports::ledger::{CreateError, ReplaceError};
 /// How long a gate as it was read is taken for true: a `pause` in another process works within this time.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// How many creates in a row may stay unclear before their gate closes.
+pub const UNCLEAR_IN_A_ROW: u32 = 8;
+
 /// How soon to ask again while a person's pause lasts.
 const PAUSED: Duration = Duration::from_secs(5);
 
@@ -46,21 +49,23 @@ fn shut(until: Option<Millis>, now: Millis) -> Pass {
 pub struct Gates<'a> {
     engine: &'a Engine,
     seen: Mutex<HashMap<String, (Millis, Option<Gate>)>>,
+    /// Creates in a row that stayed unclear, by gate.
+    unclear: Mutex<HashMap<String, u32>>,
 }
 
 impl<'a> Gates<'a> {
     /// Nothing seen yet.
     #[must_use]
     pub fn new(engine: &'a Engine) -> Self {
-        Self { engine, seen: Mutex::default() }
+        Self { engine, seen: Mutex::default(), unclear: Mutex::default() }
     }
 
     fn name(&self, mode: Mode, model: &str) -> String {
         name(self.engine.gemini.creates_as(), mode, model)
     }
 
-    /// Asks to submit one job. A `Probe` must be told its end by [`Gates::accepted`], [`Gates::refused`] or
-    /// [`Gates::no_news`].
+    /// Asks to submit one job. A `Probe` must be told its end by [`Gates::accepted`], [`Gates::refused`],
+    /// [`Gates::unclear`] or [`Gates::no_news`].
     ///
     /// # Errors
     /// Trouble with the ledger.
@@ -102,6 +107,7 @@ impl<'a> Gates<'a> {
     /// # Errors
     /// Trouble with the ledger.
     pub async fn accepted(&self, mode: Mode, model: &str, pass: &Pass) -> Result<(), Trouble> {
+        self.definite(mode, model);
         let Pass::Probe(token) = pass else { return Ok(()) };
         info!(gate.model = model, "the probe went through: the gate is open");
         self.change(&self.name(mode, model), |gate, now| {
@@ -145,7 +151,33 @@ impl<'a> Gates<'a> {
         Ok(until)
     }
 
-    /// The probe told nothing about the queue: the next one may try at once.
+    /// It is unclear whether Gemini took the create. One such answer says nothing about the queue; when a probe gets
+    /// it, or [`UNCLEAR_IN_A_ROW`] creates in a row, Gemini is most likely down: the gate closes as for a refusal, so
+    /// that a file's attempts aren't used up, and perhaps paid for, one after the other.
+    ///
+    /// # Errors
+    /// Trouble with the ledger.
+    pub async fn unclear(&self, mode: Mode, model: &str, pass: &Pass, why: &str) -> Result<(), Trouble> {
+        let in_a_row = {
+            let mut unclear = self.unclear.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = unclear.entry(self.name(mode, model)).or_default();
+            *count += 1;
+            *count
+        };
+        if in_a_row < UNCLEAR_IN_A_ROW && !matches!(pass, Pass::Probe(_)) {
+            return Ok(());
+        }
+        let judgement = Judgement { verdict: Verdict::Queue, class: "queue:unclear".to_owned(), delay: None };
+        let message = format!("creates stay without a clear answer, the last one: {why}");
+        self.refused(mode, model, &judgement, &message).await.map(drop)
+    }
+
+    /// Gemini gave a definite answer to a create.
+    fn definite(&self, mode: Mode, model: &str) {
+        self.unclear.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name(mode, model));
+    }
+
+    /// The probe was not used: the next one may try at once.
     ///
     /// # Errors
     /// Trouble with the ledger.

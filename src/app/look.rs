@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::engine::{Engine, Trouble};
+use super::send::operator_message;
 use crate::domain::classify::{Delay, Judgement, Met, Verdict, classify};
 use crate::domain::extract::extract;
 use crate::domain::failure::Failure;
@@ -38,8 +39,8 @@ pub enum Seen {
     Hidden(String),
     /// Nothing that says anything about the remote job; and a delay, when Gemini names one.
     NoNews(String, Option<Duration>),
-    /// The key itself is refused: nobody's job, the operator's.
-    Rejected(String, String),
+    /// The key itself is refused: nobody's job, the operator's, in words for a person.
+    Rejected(String),
 }
 
 /// Asks Gemini about a handle, and judges the answer against the job's line.
@@ -96,7 +97,10 @@ fn judge_refusal(engine: &Engine, handle: &Handle, failure: &Failure) -> Seen {
         Some(Delay::NextPacificMidnight) | None => None,
     };
     match (judgement.verdict, failure.http) {
-        (Verdict::Operator, _) => Seen::Rejected(judgement.class, failure.summary()),
+        (Verdict::Operator, _) => {
+            let key = if engine.gemini.has_key(&handle.key) { &handle.key } else { engine.gemini.creates_as() };
+            Seen::Rejected(operator_message(key, &judgement.class, &failure.summary()))
+        }
         (_, Some(403 | 404)) if engine.gemini.has_key(&handle.key) => Seen::Missing(failure.summary()),
         (_, Some(403 | 404)) => {
             Seen::Hidden(format!("made with another API key ({}), which is not at hand", handle.key))

@@ -7,7 +7,7 @@ use super::engine::{Engine, Trouble};
 use super::gates::{Gates, Pass};
 use crate::domain::classify::{Judgement, Met, Verdict, classify};
 use crate::domain::interaction::Interaction;
-use crate::domain::job::{Handle, Job, State};
+use crate::domain::job::{Handle, Job, KeyId, State};
 use crate::domain::line::JobLine;
 use crate::domain::moves::{Ticket, fresh_handle};
 use crate::ports::gemini::CreateError;
@@ -56,7 +56,7 @@ pub async fn send(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job, lin
         Err(CreateError::Unclear(why)) => {
             warn!(job.key = %job.key, job.attempt = job.attempts, error = why, "unclear whether Gemini accepted it");
             engine.settle(job, |job, now| job.unclear(&nonce, &why, now)).await?;
-            gates.no_news(mode, &model, pass).await?;
+            gates.unclear(mode, &model, pass, &why).await?;
             Ok(Sent::Unclear)
         }
         Err(CreateError::NotSent(why)) => {
@@ -120,19 +120,21 @@ async fn close(
     let nonce = job.nonce.clone();
     engine.settle(job, |job, now| job.give_back(&nonce, &judgement.class, message, until, now)).await?;
     match judgement.verdict {
-        Verdict::Operator => Err(Trouble::NeedsPerson(operator_message(&judgement.class, message))),
+        Verdict::Operator => {
+            Err(Trouble::NeedsPerson(operator_message(engine.gemini.creates_as(), &judgement.class, message)))
+        }
         _ => Ok(Sent::GateClosed),
     }
 }
 
 /// One clear sentence for a refusal that only a person can mend.
 #[must_use]
-pub fn operator_message(class: &str, message: &str) -> String {
+pub fn operator_message(key: &KeyId, class: &str, message: &str) -> String {
     let mend = match class {
         "operator:billing" => "enable billing for the key's project, or use a key of another project",
         _ => "set GEMINI_API_KEY to a key that is valid for the Gemini API",
     };
     format!(
-        "Gemini refuses this API key ({class}): {message}\nTo mend it: {mend}. No job was charged for it; run again afterwards."
+        "Gemini refuses the API key with the fingerprint {key} ({class}): {message}\nTo mend it: {mend}. No job was charged for it; run again afterwards."
     )
 }

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::engine::{Engine, Trouble};
 use super::gates::{Gates, Pass};
 use super::look::{Seen, look_at};
-use super::send::{Sent, operator_message, send, ticket};
+use super::send::{Sent, send, ticket};
 use super::take::{Taken, take_lines};
 use crate::domain::classify::exhausted;
 use crate::domain::item::{Item, ItemId};
@@ -159,7 +159,7 @@ async fn look_back(engine: &Engine, job: Job) -> Result<Option<Job>, Trouble> {
                 engine.change(&job, |job, now| job.look_back_failed(&handle.id, delay, now)).await?;
                 return Ok(None);
             }
-            Seen::Rejected(class, message) => return Err(Trouble::NeedsPerson(operator_message(&class, &message))),
+            Seen::Rejected(message) => return Err(Trouble::NeedsPerson(message)),
         }
     }
     Ok(Some(job))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gleaner::app::engine::{Engine, Trouble};
-use gleaner::app::gates::{all_gates, pause, resume};
+use gleaner::app::gates::{UNCLEAR_IN_A_ROW, all_gates, pause, resume};
 use gleaner::domain::gate::{EVERYTHING, Gate};
 use gleaner::domain::job::State;
 use gleaner::domain::time::Millis;
@@ -114,19 +114,36 @@ async fn a_probe_that_is_refused_closes_the_gate_again() {
 }
 
 #[tokio::test]
-async fn an_unclear_probe_lets_the_next_one_try() {
+async fn an_unclear_probe_closes_the_gate_again() {
     let (world, intake) = about_to_open(Config::default()).await;
     world.set_faults(&["create-503-refused=1"]).await;
     world.tick().await;
-    let unclear = world.jobs().await.iter().filter(|job| job.state == State::Unclear).count();
-    assert!(unclear >= 1);
+    let unclear = || async { world.jobs().await.iter().filter(|job| job.state == State::Unclear).count() };
+    assert_eq!(unclear().await, 1);
     let closed = gate(&world.engine, DEFAULT).await;
-    assert!(closed.probe.is_none() && closed.until.is_some(), "{closed:?}");
+    assert!(closed.probe.is_none() && closed.until.unwrap() > world.now(), "{closed:?}");
     world.set_faults(&[]).await;
-    world.tick().await;
-    assert!(world.accepted().await >= 1, "the next probe goes through at once");
     let tally = world.until_over(&intake).await.tally;
-    assert_eq!((tally.consumed, tally.possible_duplicates as usize, world.accepted().await), (20, unclear, 20));
+    assert_eq!((tally.consumed, tally.possible_duplicates, world.accepted().await), (20, 1, 20));
+}
+
+#[tokio::test]
+async fn an_outage_of_hours_uses_up_few_attempts() {
+    let world = World::new(&["create-503-refused=1"]).await;
+    let intake = world.land(&lines(300)).await;
+    world.tick().await;
+    // What was under way together, and no more.
+    let first = world.jobs().await.len();
+    let most = UNCLEAR_IN_A_ROW as usize + world.engine.settings.concurrency;
+    assert!(first <= most, "{first} of 300 were sent into the outage");
+    world.pass(HOUR * 3, MINUTE).await;
+    let sent: u32 = world.jobs().await.iter().map(|job| job.attempts).sum();
+    // Beside those one probe at a time: in three hours about twenty, since the wait doubles up to ten minutes.
+    assert!(sent as usize <= most + 40, "{sent} attempts in three hours of outage");
+    world.set_faults(&[]).await;
+    let tally = world.until_over(&intake).await.tally;
+    assert_eq!(tally.consumed + tally.parked, 300);
+    assert!(tally.parked <= 10, "{tally:?}");
 }
 
 #[tokio::test]

@@ -63,6 +63,11 @@ fn write_jobs(folder: &Path) {
     std::fs::write(folder.join("jobs.jsonl"), lines).unwrap();
 }
 
+#[expect(clippy::disallowed_methods, reason = "what is waited for is another process")]
+fn wait(time: Duration) {
+    std::thread::sleep(time);
+}
+
 /// Ends a process by SIGKILL. False: it had ended by itself.
 fn kill(child: &mut Child) -> bool {
     let running = child.try_wait().unwrap().is_none();
@@ -79,7 +84,7 @@ fn kill_again_and_again(folder: &Path, simulator: &Simulator, dice: &mut StdRng)
     while killed < KILLS {
         let count = if dice.random_bool(0.3) { 2 } else { 1 };
         let mut children: Vec<Child> = (0..count).map(|_| run(folder, simulator).spawn().unwrap()).collect();
-        std::thread::sleep(Duration::from_millis(dice.random_range(30..700)));
+        wait(Duration::from_millis(dice.random_range(30..700)));
         let mut ended = 0;
         for child in &mut children {
             if kill(child) {
