@@ -114,7 +114,8 @@ impl Evidence {
                 "{key}: {beyond_one} beyond one, {told} told, {failed} failed: {job:#?}"
             );
             if job.history.len() < HISTORY_LENGTH {
-                assert_eq!(told, explained, "{key}: {job:#?}");
+                // A late definite refusal takes its doubt back, and an older handle that is given up was counted before.
+                assert!(told <= explained, "{key}: {told} told, {explained} explained: {job:#?}");
             }
             paid.beyond_one += beyond_one;
             paid.failed += failed;
