@@ -92,11 +92,23 @@ fn details(progress: &Progress, gates: &[Gate], now: Millis) -> String {
         parts.push(count(progress.tally.bad_lines, "bad line"));
     }
     if progress.waiting() > 0 {
-        parts.push(format!("{} waiting", progress.waiting()));
+        parts.push(format!("{} waiting{}", progress.waiting(), elsewhere(progress, now)));
     }
     // What holds it up comes first: the end of the line is cut off on a narrow terminal.
     let held = gates.iter().filter_map(|gate| closed(gate, now));
     held.chain([parts.join(", ")]).collect::<Vec<_>>().join("; ")
+}
+
+/// Who else takes the lines that wait. It is shown after a tick, when this process has given its own lease back: so
+/// a lease that stands is another process's, at work or killed, and its end is the longest wait.
+fn elsewhere(progress: &Progress, now: Millis) -> String {
+    match &progress.intake.lease {
+        Some(lease) if lease.until > now => {
+            let left = brief(lease.until.since(now).max(Duration::from_secs(1)));
+            format!(" for another process, {left} at most if it has died")
+        }
+        _ => String::new(),
+    }
 }
 
 /// Why a gate is closed and until when; none when it isn't.
