@@ -130,6 +130,7 @@ async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<bool, Tr
             answer = Some(keep_answer(engine, job, id, interaction).await?);
         }
     }
+    let was_parked = job.state == State::Parked;
     let written = engine
         .change(job, |job, now| {
             for (id, seen) in &seen {
@@ -149,7 +150,8 @@ async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<bool, Tr
                     Seen::Value(_) | Seen::Rejected(..) => {}
                 }
             }
-            if answer.is_some() {
+            // A late look at a dead letter's old handle leaves the answer that it was parked with.
+            if answer.is_some() && !was_parked {
                 job.answer.clone_from(&answer);
             }
         })

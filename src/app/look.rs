@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use tracing::error;
 
 use super::engine::{Engine, Trouble};
 use super::send::operator_message;
@@ -11,6 +12,7 @@ use crate::domain::extract::extract;
 use crate::domain::failure::Failure;
 use crate::domain::interaction::{Interaction, Standing};
 use crate::domain::job::{Handle, Job};
+use crate::domain::line::KEY_LABEL;
 use crate::ports::gemini::ReadError;
 
 /// A finished interaction with a usable value.
@@ -49,7 +51,13 @@ pub enum Seen {
 /// Trouble with the job's own line.
 pub async fn look_at(engine: &Engine, job: &Job, handle: &Handle) -> Result<Seen, Trouble> {
     match engine.gemini.get_interaction(&handle.id, &handle.key).await {
-        Ok(interaction) => judge(engine, job, interaction).await,
+        Ok(interaction) => match contradiction(job, handle, &interaction) {
+            None => judge(engine, job, interaction).await,
+            Some(why) => {
+                error!(job.key = %job.key, job.handle = handle.id, error = why, "Gemini's answer is not this job's");
+                Ok(Seen::NoNews(why, None))
+            }
+        },
         Err(ReadError::Refused(failure)) => Ok(judge_refusal(engine, handle, &failure)),
         Err(error @ ReadError::NoAnswer(_)) => Ok(Seen::NoNews(error.to_string(), None)),
         // It would be as long the next time, and sending again would be paid again: a person decides.
@@ -59,6 +67,15 @@ pub async fn look_at(engine: &Engine, job: &Job, handle: &Handle) -> Result<Seen
             Ok(Seen::Failed(judgement, error.to_string(), None))
         }
     }
+}
+
+/// What in an answer says that it is another job's: then nothing of it is believed.
+fn contradiction(job: &Job, handle: &Handle, interaction: &Interaction) -> Option<String> {
+    if interaction.id != handle.id {
+        return Some(format!("asked for {}, answered with {}", handle.id, interaction.id));
+    }
+    let key = interaction.label(KEY_LABEL).filter(|key| *key != job.key.0)?;
+    Some(format!("it carries the label of another job, {key}"))
 }
 
 async fn judge(engine: &Engine, job: &Job, interaction: Interaction) -> Result<Seen, Trouble> {
@@ -106,5 +123,25 @@ fn judge_refusal(engine: &Engine, handle: &Handle, failure: &Failure) -> Seen {
             Seen::Hidden(format!("made with another API key ({}), which is not at hand", handle.key))
         }
         _ => Seen::NoNews(failure.summary(), delay),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::job::Rev;
+    use crate::ports::conformance::sample;
+
+    #[test]
+    fn an_answer_that_is_another_jobs_is_not_believed() {
+        let job = sample::job("mine", Rev("r".to_owned()));
+        let handle = sample::handle("v1_a");
+        let told = |body: &str| contradiction(&job, &handle, &Interaction::parse(body.as_bytes()).unwrap());
+        assert_eq!(told(r#"{"id":"v1_a"}"#), None);
+        assert_eq!(told(r#"{"id":"v1_a","labels":{"gleaner":"mine","team":"x"}}"#), None);
+        assert_eq!(told(r#"{"id":"v1_a","labels":"odd"}"#), None);
+        assert_eq!(told(r#"{"id":"v1_b"}"#).unwrap(), "asked for v1_a, answered with v1_b");
+        let other = told(r#"{"id":"v1_a","labels":{"gleaner":"other"}}"#).unwrap();
+        assert_eq!(other, "it carries the label of another job, other");
     }
 }

@@ -1,7 +1,9 @@
 //! Sending one reserved job: the create call, and what its answer means for the job and the gate.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::engine::{Engine, Trouble};
 use super::gates::{Gates, Pass};
@@ -11,6 +13,9 @@ use crate::domain::job::{Handle, Job, KeyId, State};
 use crate::domain::line::JobLine;
 use crate::domain::moves::{Ticket, fresh_handle};
 use crate::ports::gemini::CreateError;
+
+/// How often, a second apart, a handle is tried to be written down.
+const WRITE_DOWN_TRIES: u32 = 20;
 
 /// What came of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,18 +93,40 @@ async fn fresh_lease(engine: &Engine, job: Job) -> Result<Option<Job>, Trouble> 
         return Ok(Some(job));
     }
     // A third is left at most: renewed first, which also proves that nobody has taken it over.
-    engine.change_if(&job, |job, now| job.renew(&lease.holder, now)).await
+    let stored = engine.settle(job, |job, now| job.renew(&lease.holder, now)).await?;
+    let is_ours = stored.lease.as_ref().is_some_and(|held| held.holder == lease.holder);
+    Ok(is_ours.then_some(stored))
 }
 
 /// Writes the handle down, whatever has become of the reservation meanwhile: what was accepted is collected.
 async fn attach(engine: &Engine, job: Job, nonce: &str, interaction: &Interaction) -> Result<(), Trouble> {
     let handle = handle_of(engine, &job, interaction);
-    let stored = engine.settle(job, |job, now| job.attach(handle.clone(), nonce, now)).await?;
+    let stored = write_down(engine, job, &handle, nonce).await?;
     if stored.state == State::Discarded {
         warn!(job.key = %stored.key, job.handle = handle.id, "discarded while it was being sent: it runs at Gemini; cancel it again to stop it there");
     }
     debug!(job.key = %stored.key, job.handle = handle.id, job.attempt = stored.attempts, "submitted");
     Ok(())
+}
+
+/// A handle exists nowhere else until it is in the ledger, so trouble with that is waited out for a while; after that
+/// the create stays unclear, and the log has the handle for a person.
+async fn write_down(engine: &Engine, job: Job, handle: &Handle, nonce: &str) -> Result<Job, Trouble> {
+    let mut tries = 0;
+    loop {
+        match engine.settle(job.clone(), |job, now| job.attach(handle.clone(), nonce, now)).await {
+            Ok(stored) => return Ok(stored),
+            Err(trouble) if tries == WRITE_DOWN_TRIES => {
+                error!(job.key = %job.key, job.handle = handle.id, error = %trouble, "accepted by Gemini, but the handle can't be written down");
+                return Err(trouble);
+            }
+            Err(trouble) => {
+                warn!(job.key = %job.key, job.handle = handle.id, error = %trouble, "the handle could not be written down yet");
+                tries += 1;
+                engine.clock.sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
 }
 
 fn handle_of(engine: &Engine, job: &Job, interaction: &Interaction) -> Handle {

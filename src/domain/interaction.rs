@@ -26,6 +26,10 @@ pub enum Standing {
     RequiresAction,
 }
 
+/// The longest id that is taken, in bytes: the ledger keeps it in every item. Those seen have tens to
+/// hundreds.
+pub const ID_BYTES: usize = 1024;
+
 /// An interaction.
 #[derive(Debug, Clone)]
 pub struct Interaction {
@@ -66,9 +70,19 @@ impl Interaction {
                 |error| format!("the answer has no id but an error: {}", error.summary()),
             ));
         };
+        if id.len() > ID_BYTES {
+            return Err(format!("the answer's id has {} bytes; at most {ID_BYTES} are taken", id.len()));
+        }
         let status = field(&fields, "status").unwrap_or_default();
         drop(fields);
         Ok(Self { raw, id, status })
+    }
+
+    /// The label of that name, where the answer repeats the labels it was created with.
+    #[must_use]
+    pub fn label(&self, name: &str) -> Option<String> {
+        let fields = members(&self.raw)?;
+        fields.get("labels").and_then(|labels| members(labels)).and_then(|labels| field(&labels, name))
     }
 
     /// Where it stands.

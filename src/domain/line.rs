@@ -15,12 +15,12 @@ use super::json::{self, Fault, Json, JsonError, Member};
 pub use header::parse_header;
 pub use job::parse_line;
 
+/// The label under which a create carries the idempotency key, where Gemini and its billing show it.
+pub const KEY_LABEL: &str = "gleaner";
+
 /// The longest line that is taken, in bytes. Gemini takes about 20 MB in one request
 /// (<https://ai.google.dev/gemini-api/docs/batch-api>); a longer line is a bad line.
 pub const LINE_BYTES: u64 = 20_000_000;
-
-/// The label by which a job's interaction is known at Gemini.
-const LABEL: &str = "gleaner";
 
 /// The options of an intake's first line, `{"gleaner": {...}}`.
 #[derive(Debug, Clone, Default)]

@@ -50,6 +50,13 @@ fn what_is_no_interaction_is_told_without_its_content() {
 }
 
 #[test]
+fn an_id_that_would_swell_every_item_is_not_taken() {
+    let told = |bytes: usize| Interaction::parse(json!({"id": "x".repeat(bytes)}).to_string().as_bytes());
+    assert_eq!(told(ID_BYTES).unwrap().id.len(), ID_BYTES);
+    assert_eq!(told(ID_BYTES + 1).unwrap_err(), "the answer's id has 1025 bytes; at most 1024 are taken");
+}
+
+#[test]
 fn every_status() {
     let table = [
         ("queued", Standing::Running),

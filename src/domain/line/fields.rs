@@ -3,7 +3,7 @@
 
 use super::super::job::{Mode, clip};
 use super::super::json::{Json, Member};
-use super::{LABEL, LineError, member};
+use super::{KEY_LABEL, LineError, member};
 
 /// The documented fields of the create call that a line may set
 /// (<https://ai.google.dev/api/interactions-api>, and the types of google-genai 3.3.0).
@@ -118,7 +118,7 @@ impl<'m, 'a> Fields<'m, 'a> {
     /// with a letter.
     fn check_label(&self, label: &Member<'_>) -> Result<(), LineError> {
         let bad = |why| Err(self.bad(&format!("labels.{}", label.name), why));
-        if label.name == LABEL {
+        if label.name == KEY_LABEL {
             return bad("set by gleaner itself, for every job; leave it out");
         }
         if !is_label_text(&label.name) || !label.name.starts_with(|first: char| first.is_ascii_lowercase()) {

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use super::super::job::{JobKey, Mode};
 use super::super::json::{self, Json, Member};
 use super::fields::{Fields, is_create_field, is_label_text};
-use super::{Header, JobLine, LABEL, LineError, header, member, members_of, raw, text_of};
+use super::{Header, JobLine, KEY_LABEL, LineError, header, member, members_of, raw, text_of};
 
 /// Fields of a line that are for this program: they count for the key, and are neither sent nor unknown.
 const FOR_GLEANER: [&str; 3] = ["mode", "idempotency_key", "expect"];
@@ -146,7 +146,7 @@ impl JobLine {
         let labels = self.request.iter().find(|(name, _)| name == "labels").map(|(_, labels)| labels.get());
         // They are an object, so what is left without the last brace is open for one more member.
         let mut open = labels.and_then(|labels| labels.strip_suffix('}')).unwrap_or("{").trim_end().to_owned();
-        push_member(&mut open, LABEL, &json::quoted(&self.key.0));
+        push_member(&mut open, KEY_LABEL, &json::quoted(&self.key.0));
         open.push('}');
         open
     }

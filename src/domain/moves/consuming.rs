@@ -18,6 +18,7 @@ impl Job {
             if handle.id == id {
                 handle.fate = Fate::Won;
                 handle.missing_since = None;
+                handle.polls = 0;
             } else if handle.fate == Fate::Won {
                 // Its answer could not be made durable in five tries.
                 handle.fate = Fate::Ended;
@@ -65,9 +66,17 @@ impl Job {
         self.blame("internal:consume", message);
         if charged && self.consume_tries >= CONSUME_TRIES {
             self.park("internal:consume", message, now);
-        } else {
-            self.due_at = Some(now.after_backoff(self.consume_tries.max(1)));
+            return;
         }
+        let mut wait = now.policy.backoff(self.consume_tries.max(1), now.fraction);
+        // What isn't charged is not bounded by the tries: it comes later each time instead.
+        if !charged && let Some(won) = self.handles.iter_mut().find(|handle| handle.fate == Fate::Won) {
+            if won.polls > 0 {
+                wait = wait.max(now.policy.next_look(won));
+            }
+            won.polls = won.polls.saturating_add(1);
+        }
+        self.due_at = Some(now.at.plus(wait));
     }
 
     /// The result is durable and handed on. A job that had been a dead letter is `recovered`.
