@@ -8,7 +8,7 @@ use super::engine::{Engine, Trouble};
 use super::lines::RawLine;
 use crate::domain::intake::Intake;
 use crate::domain::item::{BadLine, Item};
-use crate::domain::job::{Job, State, excerpt};
+use crate::domain::job::{Job, State, Work, excerpt};
 use crate::domain::line::{Header, JobLine, LineError};
 use crate::ports::ledger::CreateError;
 
@@ -54,33 +54,16 @@ pub(super) async fn met_again(
 /// The job that a line asks for, not yet reserved.
 pub(super) fn planned(engine: &Engine, intake: &Intake, header: &Header, raw: &RawLine, line: &JobLine) -> Job {
     let settings = &engine.settings;
-    Job {
+    let work = Work {
         key: line.key.clone(),
-        rev: engine.rev(),
-        state: State::Retryable,
-        since: engine.clock.now(),
-        due_at: None,
-        lease: None,
         input: raw.place(&intake.sha256),
         content: line.content.clone(),
         mode: line.mode,
         model: line.target.clone().unwrap_or_else(|| settings.model.clone()),
         max_attempts: header.max_attempts.unwrap_or(settings.max_attempts),
         deadline_s: header.deadline.unwrap_or(settings.deadline).as_secs().max(1),
-        attempts: 0,
-        consume_tries: 0,
-        replays: 0,
-        possible_duplicates: 0,
-        maybe_accepted: false,
-        counted_duplicate: false,
-        nonce: String::new(),
-        handles: Vec::new(),
-        class: None,
-        message: None,
-        answer: None,
-        parked_at: None,
-        history: Vec::new(),
-    }
+    };
+    Job::planned(work, engine.rev(), engine.clock.now())
 }
 
 pub(super) fn bad_line(engine: &Engine, intake: &Intake, raw: &RawLine, error: LineError) -> BadLine {

@@ -123,7 +123,7 @@ fn job_text(job: &Job, paths: &Paths, now: Millis) -> String {
 fn handles_table(job: &Job) -> String {
     let mut handles = table(&["handle at gemini", "attempt", "fate", "made"]);
     for handle in &job.handles {
-        let fate = format!("{:?}", handle.fate).to_lowercase().replace("givenup", "given up");
+        let fate = handle.fate.word().to_owned();
         handles.add_row(low_row([plain(&handle.id), handle.attempt.to_string(), fate, handle.at.to_string()], 8));
     }
     align_right(&mut handles, [1]);
@@ -181,7 +181,8 @@ fn gate_text(gate: &Gate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::job::{Fate, Handle, JobKey, KeyId, Mode, Moment, Rev, State};
+    use crate::domain::job::{Fate, Handle, KeyId, Moment, Rev, State};
+    use crate::ports::conformance::sample;
 
     fn job() -> Job {
         let at = Millis(1_764_455_421_000);
@@ -197,37 +198,22 @@ mod tests {
             given_up_at: None,
             looks: 0,
         };
-        Job {
-            key: JobKey("3f2a9c0d41e7b6885a0c9d1e2f3a4b5c".to_owned()),
-            rev: Rev("r".to_owned()),
-            state: State::Parked,
-            since: at,
-            due_at: None,
-            lease: None,
-            input: InputRef { intake: "9f86".repeat(16), line: 3, offset: 0, length: 9 },
-            content: String::new(),
-            mode: Mode::Interaction,
-            model: "gemini-flash-latest".to_owned(),
-            max_attempts: 4,
-            deadline_s: 1,
-            attempts: 2,
-            consume_tries: 0,
-            replays: 0,
-            possible_duplicates: 1,
-            maybe_accepted: false,
-            counted_duplicate: false,
-            nonce: String::new(),
-            handles: vec![handle(&format!("v1_{}", "Chda".repeat(30)), Fate::GivenUp), handle("v1_b", Fate::Ended)],
-            class: Some("blocked:SAFETY".to_owned()),
-            message: Some(format!("安全フィルタにより拒否されました。\u{1b}[2J{}", "とても長い説明。".repeat(12))),
-            answer: Some("answers/x.json".to_owned()),
-            parked_at: Some(at),
-            history: vec![
-                Moment(at, State::Reserving, 1, None),
-                Moment(at, State::Submitted, 1, None),
-                Moment(at, State::Parked, 2, Some("blocked:SAFETY".to_owned())),
-            ],
-        }
+        let mut job = sample::job("3f2a9c0d41e7b6885a0c9d1e2f3a4b5c", Rev("r".to_owned()));
+        job.input.line = 3;
+        job.enter(State::Parked, None, at);
+        job.attempts = 2;
+        job.possible_duplicates = 1;
+        job.handles = vec![handle(&format!("v1_{}", "Chda".repeat(30)), Fate::GivenUp), handle("v1_b", Fate::Ended)];
+        job.class = Some("blocked:SAFETY".to_owned());
+        job.message = Some(format!("安全フィルタにより拒否されました。\u{1b}[2J{}", "とても長い説明。".repeat(12)));
+        job.answer = Some("answers/x.json".to_owned());
+        job.parked_at = Some(at);
+        job.history = vec![
+            Moment(at, State::Reserving, 1, None),
+            Moment(at, State::Submitted, 1, None),
+            Moment(at, State::Parked, 2, Some("blocked:SAFETY".to_owned())),
+        ];
+        job
     }
 
     #[test]

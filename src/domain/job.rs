@@ -1,10 +1,13 @@
 //! A job: one unit of work in the ledger, its states and what is remembered of it (design, sections 1 and 2).
 
+mod handle;
+
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::handle::{Fate, Handle};
 use super::time::Millis;
 
 /// How many moments an item remembers of its own past.
@@ -183,50 +186,6 @@ pub struct Lease {
     pub until: Millis,
 }
 
-/// What has become of a handle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fate {
-    /// Its remote job may still finish: it is polled.
-    Live,
-    /// Its answer is the job's result.
-    Won,
-    /// Its remote job was seen to have failed or ended without a usable answer.
-    Ended,
-    /// Given up (expired, cancelled, not found, past its deadline); looked at again after 24 h and 48 h.
-    GivenUp,
-}
-
-/// What Gemini calls a job, and what was last seen of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Handle {
-    /// The interaction id. Opaque.
-    pub id: String,
-    /// The attempt that made it, from 1.
-    pub attempt: u32,
-    /// The API key that made it: another one may not see it.
-    pub key: KeyId,
-    /// When it was written down.
-    pub at: Millis,
-    /// When its attempt is given up.
-    pub deadline: Millis,
-    /// How many looks in a row did not end its being looked at: the wait between two looks grows with it.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub polls: u32,
-    /// Since when Gemini has answered 403 or 404 for it, without an answer of another kind between.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub missing_since: Option<Millis>,
-    /// What has become of it.
-    pub fate: Fate,
-    /// When it was given up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub given_up_at: Option<Millis>,
-    /// Of a given-up one: how many of the later looks (24 h, 48 h) have been made. Of a live one: how many looks
-    /// have stayed without an answer since its deadline.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub looks: u32,
-}
-
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
 const fn is_zero(n: &u32) -> bool {
     *n == 0
@@ -307,7 +266,58 @@ pub struct Job {
     pub history: Vec<Moment>,
 }
 
+/// What a line asks for: the part of a job that never changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    /// The idempotency key.
+    pub key: JobKey,
+    /// Its line.
+    pub input: InputRef,
+    /// Digest of the line's whole content.
+    pub content: String,
+    /// Its mode.
+    pub mode: Mode,
+    /// The model, or the agent, that it goes to.
+    pub model: String,
+    /// Attempts it may use.
+    pub max_attempts: u32,
+    /// How long one attempt may take, in seconds.
+    pub deadline_s: u64,
+}
+
 impl Job {
+    /// A job of which nothing was tried yet: it waits for its first attempt, and has no past.
+    #[must_use]
+    pub fn planned(work: Work, rev: Rev, now: Millis) -> Self {
+        Self {
+            key: work.key,
+            rev,
+            state: State::Retryable,
+            since: now,
+            due_at: None,
+            lease: None,
+            input: work.input,
+            content: work.content,
+            mode: work.mode,
+            model: work.model,
+            max_attempts: work.max_attempts,
+            deadline_s: work.deadline_s,
+            attempts: 0,
+            consume_tries: 0,
+            replays: 0,
+            possible_duplicates: 0,
+            maybe_accepted: false,
+            counted_duplicate: false,
+            nonce: String::new(),
+            handles: Vec::new(),
+            class: None,
+            message: None,
+            answer: None,
+            parked_at: None,
+            history: Vec::new(),
+        }
+    }
+
     /// How long one attempt may take.
     #[must_use]
     pub const fn deadline(&self) -> Duration {

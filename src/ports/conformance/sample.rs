@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::domain::gate::Gate;
 use crate::domain::intake::{Cursor, Intake};
 use crate::domain::item::{BadLine, Item};
-use crate::domain::job::{Fate, Handle, InputRef, Job, JobKey, KeyId, Lease, Mode, Moment, Rev, State};
+use crate::domain::job::{Fate, Handle, InputRef, Job, JobKey, KeyId, Lease, Mode, Moment, Rev, State, Work};
 use crate::domain::time::Millis;
 
 /// The time at which samples begin: 2026-11-29T22:30:00Z.
@@ -23,33 +23,18 @@ pub fn minute(n: u64) -> Millis {
 /// A job that was just reserved at [`START`], for two minutes. Everything that a test cares about it sets itself.
 #[must_use]
 pub fn job(key: &str, rev: Rev) -> Job {
-    let mut job = Job {
+    let work = Work {
         key: JobKey(key.to_owned()),
-        rev,
-        state: State::Reserving,
-        since: START,
-        due_at: None,
-        lease: None,
         input: InputRef { intake: INTAKE.to_owned(), line: 1, offset: 0, length: 100 },
         content: "0123456789abcdef0123456789abcdef".to_owned(),
         mode: Mode::Interaction,
         model: "gemini-flash-latest".to_owned(),
         max_attempts: 4,
         deadline_s: 72 * 3600,
-        attempts: 1,
-        consume_tries: 0,
-        replays: 0,
-        possible_duplicates: 0,
-        maybe_accepted: false,
-        counted_duplicate: false,
-        nonce: "00112233445566778899aabbccddeeff".to_owned(),
-        handles: Vec::new(),
-        class: None,
-        message: None,
-        answer: None,
-        parked_at: None,
-        history: Vec::new(),
     };
+    let mut job = Job::planned(work, rev, START);
+    job.attempts = 1;
+    job.nonce = "00112233445566778899aabbccddeeff".to_owned();
     job.enter(State::Reserving, Some(minute(2)), START);
     job.lease = Some(Lease { holder: "ffeeddccbbaa99887766554433221100".to_owned(), until: minute(2) });
     job
