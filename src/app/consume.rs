@@ -9,6 +9,8 @@ use tracing::{info, warn};
 
 use super::engine::{Engine, Trouble};
 use super::look::{Answer, Seen, look_at};
+use super::report::every;
+use crate::domain::item::Item;
 use crate::domain::job::{Fate, InputRef, Job, JobKey, State};
 use crate::domain::policy::CONSUME_TRIES;
 use crate::ports::objects::{ObjectError, Put};
@@ -72,6 +74,27 @@ pub async fn again(engine: &Engine, job: &Job) -> Result<bool, Trouble> {
         }
         None => Ok(false),
     }
+}
+
+/// Hands on again what became a dead letter of this intake because it could not be handed on: whoever starts a run
+/// anew has presumably mended the receiver, and it costs nothing at Gemini. Returns how many are due for it.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn hand_on_again(engine: &Engine, sha256: &str) -> Result<u64, Trouble> {
+    let mut due = 0;
+    if !engine.handover.is_anybody() {
+        return Ok(due);
+    }
+    for item in every(engine, State::Parked, usize::MAX).await? {
+        if let Item::Job(job) = item
+            && job.input.intake == sha256
+            && engine.change_if(&job, |job, now| job.hand_on_again(now)).await?.is_some()
+        {
+            due += 1;
+        }
+    }
+    Ok(due)
 }
 
 async fn consume(engine: &Engine, job: Job, holder: &str, answer: Option<Answer>) -> Result<bool, Trouble> {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tracing::warn;
+use tracing::{info, warn};
 
+use super::consume::hand_on_again;
 use super::engine::{Engine, Trouble};
 use super::gates::closed_gates;
 use super::lines::{LineReader, Reading, read_line};
@@ -53,6 +54,10 @@ pub struct Drove {
 /// Trouble that needs a person. Passing trouble is logged and the next tick goes on.
 pub async fn drive(engine: &Engine, sha256: &str, mut watch: impl FnMut(&Progress, &[Gate])) -> Result<Drove, Trouble> {
     let mut elsewhere: Option<Elsewhere> = None;
+    let again = hand_on_again(engine, sha256).await?;
+    if again > 0 {
+        info!(results = again, "handing on what could not be handed on before");
+    }
     loop {
         let idle = match tick(engine, engine.clock.now().plus(TICK)).await {
             Ok(ticked) => ticked.was_idle(),

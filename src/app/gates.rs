@@ -146,7 +146,7 @@ impl<'a> Gates<'a> {
         if judgement.verdict == Verdict::Operator || closed_before.into_inner() {
             debug!(gate.model = model, gate.class = judgement.class, gate.until = %until, "refused, as expected");
         } else {
-            warn!(gate.model = model, gate.class = judgement.class, gate.until = %until, "Gemini refuses new work: gate closed");
+            warn!(gate.model = model, gate.class = judgement.class, gate.until = %until, "nothing new is sent for now: {message}");
         }
         Ok(until)
     }

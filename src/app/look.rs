@@ -95,7 +95,7 @@ async fn judge(engine: &Engine, job: &Job, interaction: Interaction) -> Result<S
             Seen::Failed(classify(&failure, Met::InWork), failure.summary(), Some(Box::new(interaction)))
         }
         Standing::Truncated => {
-            let message = format!("the answer was cut short (status {status}): raise its limit and replay");
+            let message = format!("the answer was cut short (status {status}): a higher max_output_tokens may help");
             Seen::Failed(fixed(Verdict::Permanent, "truncated"), message, Some(Box::new(interaction)))
         }
         Standing::RequiresAction => {

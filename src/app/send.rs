@@ -59,7 +59,7 @@ pub async fn send(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job, lin
             Ok(Sent::Submitted)
         }
         Err(CreateError::Unclear(why)) => {
-            warn!(job.key = %job.key, job.attempt = job.attempts, error = why, "unclear whether Gemini accepted it");
+            info!(job.key = %job.key, job.attempt = job.attempts, error = why, "unclear whether Gemini accepted it");
             engine.settle(job, |job, now| job.unclear(&nonce, &why, now)).await?;
             gates.unclear(mode, &model, pass, &why).await?;
             Ok(Sent::Unclear)

@@ -49,14 +49,22 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The wait after `attempts` tries: `min(base * 2^(attempts - 1), max)` and up to half a base of jitter, as
-    /// the seed's `min(2^n, 30) + U(0, 1)` seconds. `fraction` is random in `0.0..1.0`.
+    /// The wait after `attempts` tries: `min(base * 2^(attempts - 1), max)` and up to half a base of jitter:
+    /// with the defaults `min(2^n, 30) + U(0, 1)` seconds. `fraction` is random in `0.0..1.0`.
     #[must_use]
     pub fn backoff(&self, attempts: u32, fraction: f64) -> Duration {
         let wait = doubled(self.backoff_base, attempts.saturating_sub(1), self.backoff_max);
         // Not a number is no jitter; `mul_f64` would panic.
         let fraction = if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) };
         wait.saturating_add(self.backoff_base.mul_f64(fraction / 2.0))
+    }
+
+    /// The wait after `tries` tries to persist a result and hand it on: five bases, four times as long each time, at
+    /// most `gate_wait_max`. With the defaults the five tries take about a quarter of an hour, so that a database
+    /// that restarts in the night makes no dead letters.
+    #[must_use]
+    pub fn consume_backoff(&self, tries: u32) -> Duration {
+        doubled(self.backoff_base.saturating_mul(5), tries.saturating_sub(1).saturating_mul(2), self.gate_wait_max)
     }
 
     /// The wait before the next look at a handle: `poll_min`, half as much again after each look that found it
@@ -111,12 +119,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backoff_is_the_seeds() {
+    fn backoff_doubles_up_to_its_cap() {
         let policy = Policy::default();
         let waits: Vec<u64> = (1..=7).map(|attempts| policy.backoff(attempts, 0.0).as_secs()).collect();
         assert_eq!(waits, [2, 4, 8, 16, 30, 30, 30]);
         assert_eq!(policy.backoff(1, 1.0), Duration::from_secs(3));
         assert_eq!(policy.backoff(u32::MAX, 0.0), policy.backoff_max);
+    }
+
+    #[test]
+    fn handing_on_is_tried_for_a_quarter_of_an_hour() {
+        let policy = Policy::default();
+        let waits: Vec<u64> = (1..=5).map(|tries| policy.consume_backoff(tries).as_secs()).collect();
+        assert_eq!(waits, [10, 40, 160, 600, 600]);
+        assert_eq!(policy.consume_backoff(u32::MAX), policy.gate_wait_max);
     }
 
     #[test]

@@ -18,6 +18,11 @@ pub struct HandoverError(pub String);
 pub trait Handover: fmt::Debug + Send + Sync {
     /// Hands on the bytes of `results/<id>.json`. Returns when the receiver has taken it.
     async fn hand_on(&self, id: &JobKey, result: Bytes) -> Result<(), HandoverError>;
+
+    /// Whether anybody takes results at all.
+    fn is_anybody(&self) -> bool {
+        true
+    }
 }
 
 /// Nobody waits beyond the result's own object.
@@ -28,5 +33,9 @@ pub struct Nobody;
 impl Handover for Nobody {
     async fn hand_on(&self, _id: &JobKey, _result: Bytes) -> Result<(), HandoverError> {
         Ok(())
+    }
+
+    fn is_anybody(&self) -> bool {
+        false
     }
 }

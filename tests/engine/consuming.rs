@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use gleaner::app::consume::result_object;
+use gleaner::app::consume::{hand_on_again, result_object};
 use gleaner::app::engine::{Engine, Trouble};
 use gleaner::app::tick::Ticked;
 use gleaner::domain::job::State;
@@ -111,6 +111,11 @@ async fn five_failures_make_a_dead_letter_that_keeps_the_answer() {
     world.hands.failures.store(0, Ordering::SeqCst);
     world.pass(HOUR * 100, HOUR).await;
     assert_eq!((world.state().await, world.hands.count()), (State::Parked, 5), "a person decides");
+    // A person starts anew: it is handed on, and nothing is sent to Gemini for it.
+    assert_eq!(hand_on_again(&world.engine, "another file").await.unwrap(), 0);
+    assert_eq!(hand_on_again(&world.engine, &intake).await.unwrap(), 1);
+    let tally = world.until_over(&intake).await.tally;
+    assert_eq!((tally.recovered, tally.parked, world.hands.count(), world.accepted().await), (1, 0, 6, 1));
 }
 
 #[tokio::test]

@@ -4,6 +4,9 @@ use super::{Job, Now};
 use crate::domain::job::{Fate, Lease, State};
 use crate::domain::policy::CONSUME_TRIES;
 
+/// The class of a dead letter whose result could not be persisted or handed on.
+const INTERNAL_CONSUME: &str = "internal:consume";
+
 impl Job {
     /// Gemini has finished: the result of `id` is to be persisted by `holder` under a consume lease, whatever the job
     /// waits for. An answer that turns up for a dead letter has all its tries.
@@ -35,7 +38,7 @@ impl Job {
         }
         if self.consume_tries >= CONSUME_TRIES {
             let why = self.message.clone().unwrap_or_else(|| "its consumer ended without a word each time".to_owned());
-            self.park("internal:consume", &why, now);
+            self.park(INTERNAL_CONSUME, &why, now);
             return false;
         }
         self.take_to_consume(holder, now);
@@ -63,12 +66,12 @@ impl Job {
         if !charged {
             self.consume_tries = self.consume_tries.saturating_sub(1);
         }
-        self.blame("internal:consume", message);
+        self.blame(INTERNAL_CONSUME, message);
         if charged && self.consume_tries >= CONSUME_TRIES {
-            self.park("internal:consume", message, now);
+            self.park(INTERNAL_CONSUME, message, now);
             return;
         }
-        let mut wait = now.policy.backoff(self.consume_tries.max(1), now.fraction);
+        let mut wait = now.policy.consume_backoff(self.consume_tries.max(1));
         // What isn't charged is not bounded by the tries: it comes later each time instead.
         if !charged && let Some(won) = self.handles.iter_mut().find(|handle| handle.fate == Fate::Won) {
             if won.polls > 0 {
@@ -77,6 +80,17 @@ impl Job {
             won.polls = won.polls.saturating_add(1);
         }
         self.due_at = Some(now.at.plus(wait));
+    }
+
+    /// A person has mended what kept a finished result from being handed on: it has all its tries again. Nothing is
+    /// sent for it. False: it is no such dead letter.
+    pub fn hand_on_again(&mut self, now: Now<'_>) -> bool {
+        let fits = self.state == State::Parked && self.class.as_deref() == Some(INTERNAL_CONSUME);
+        if fits {
+            self.consume_tries = 0;
+            self.enter(State::Done, Some(now.at), now.at);
+        }
+        fits
     }
 
     /// The result is durable and handed on. A job that had been a dead letter is `recovered`.
