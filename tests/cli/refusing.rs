@@ -107,7 +107,7 @@ fn a_rejected_key_is_the_operators_and_charges_no_job() {
     let folder = Folder::new();
     folder.write("jobs.jsonl", "{\"input\": \"a\", \"idempotency_key\": \"job-a\"}\n{\"input\": \"b\"}\n");
     let said = folder.run_with(&simulator, &["--json", "run", "jobs.jsonl"]).exits(1);
-    assert_eq!(said.err.matches("Gemini refuses this API key").count(), 1, "{}", said.err);
+    assert_eq!(said.err.matches("Gemini refuses the API key with the fingerprint ").count(), 1, "{}", said.err);
     assert!(said.err.contains("GEMINI_API_KEY") && !said.err.contains("AIza-a-key"), "{}", said.err);
     assert_eq!((&said.json()["parked"], &said.json()["consumed"]), (&json!(0), &json!(0)));
     let job = folder.run(&["--json", "show", "job-a"]).exits(0).json();
