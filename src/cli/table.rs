@@ -62,6 +62,13 @@ pub fn facts(facts: impl IntoIterator<Item = (&'static str, String)>) -> String 
     text(table)
 }
 
+/// A paragraph in as many lines as it takes.
+pub fn wrapped(paragraph: &str) -> String {
+    let mut table = table(&[]);
+    table.add_row(low_row([paragraph.to_owned()], 12));
+    text(table).trim_end().to_owned()
+}
+
 /// Text from elsewhere made harmless for a terminal: one line, without control characters or such as turn the reading
 /// direction.
 pub fn plain(text: &str) -> String {
