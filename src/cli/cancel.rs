@@ -135,13 +135,14 @@ fn as_json(Line { id, outcome }: &Line) -> Value {
 fn outcomes_table(outcomes: &[Line]) -> String {
     let mut rows = table(&["job", "outcome"]);
     for Line { id, outcome } in outcomes {
-        rows.add_row(low_row([plain(id), words(outcome)], 4));
+        rows.add_row(low_row([plain(id), words(id, outcome)], 4));
     }
     text(rows)
 }
 
-fn words(outcome: &Cancelled) -> String {
+fn words(id: &str, outcome: &Cancelled) -> String {
     match outcome {
+        Cancelled::Discarded if id.starts_with("line/") => "discarded".to_owned(),
         Cancelled::Discarded => "discarded, here and at Gemini".to_owned(),
         Cancelled::AlreadyFinished => "had finished at Gemini: it is collected".to_owned(),
         Cancelled::Ended(state) => format!("had ended before: {state}"),

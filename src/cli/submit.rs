@@ -107,6 +107,9 @@ pub fn report_landing(context: &Context, file: &Path, landed: &Landed) {
             },
         ));
     }
+    if landed.begins_badly {
+        console.note(&format!("{}: each line must be one whole JSON object", file.display()));
+    }
     if !landed.unsent.is_empty() {
         let fields: Vec<&str> = landed.unsent.iter().map(String::as_str).collect();
         console.note(&format!(
