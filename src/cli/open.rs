@@ -94,7 +94,8 @@ impl Context {
             ))),
             (false, true) => Err(Stop::Usage(format!(
                 "{data} holds simulated work, and real work never mixes with it.\n\
-                 Add --simulate to go on with it, name another folder with --data, or delete {data} if nobody needs it."
+                 Add --simulate to go on with it, name another folder with --data,\n\
+                 or delete {data} if nobody needs it."
             ))),
             _ => Ok(()),
         }

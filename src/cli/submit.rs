@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::args::{Submit, Tick};
-use super::hint::see;
+use super::hint::{quoted, see};
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::progress::closed;
 use super::signal::interruptible;
 use super::status::next;
-use super::table::{align_right, count, low_row, plain, table, text};
+use super::table::{align_right, count, low_row, plain, table, text, wrapped};
 use crate::app::engine::{Engine, Trouble};
 use crate::app::gates::{all_gates, closed_gates};
 use crate::app::land::{LandError, Landed, check, land};
@@ -47,11 +47,15 @@ pub async fn submit(context: &Context, args: &Submit) -> Result<Exit, Stop> {
     context.console.tell(&json!({"intakes": intakes, "waiting": waiting}))?;
     if !landings.is_empty() {
         context.console.say(&landing_table(&landings))?;
+        let run = match args.files.as_slice() {
+            [file] => format!("run {}", quoted(&file.to_string_lossy())),
+            _ => "run FILE".to_owned(),
+        };
         context.console.say(&format!(
             "{} to be sent. This does it, again and again:\n  {}\nor this, once for each file:\n  {}",
             if waiting == 1 { "1 line waits".to_owned() } else { format!("{waiting} lines wait") },
             see(context, "tick"),
-            see(context, "run FILE"),
+            see(context, &run),
         ))?;
     }
     if refused.is_empty() { Ok(Exit::Done) } else { Err(Stop::Usage(refused.join("\n"))) }
@@ -159,7 +163,7 @@ async fn tick_once(context: &Context, engine: &Engine) -> Result<Exit, Stop> {
         }),
     ))?;
     for held in held {
-        context.console.note(&format!("held up: {held}"));
+        context.console.note(&wrapped(&format!("held up: {held}")));
     }
     if let Some(why) = cut_short {
         context.console.warn(&format!("the tick ended early ({why}); the next one goes on"));
