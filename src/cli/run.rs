@@ -49,7 +49,7 @@ fn report(context: &Context, drove: &Drove) -> Result<Exit, Stop> {
     }
     if tally.possible_duplicates > 0 {
         console.say(&format!(
-            "Possible duplicates: {}. That many times a job was sent again although Gemini may\nhave accepted it before.",
+            "Possible duplicates: {}. That many times a job was sent again although\nGemini may have accepted it before.",
             tally.possible_duplicates
         ))?;
     }
