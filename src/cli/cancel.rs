@@ -103,7 +103,7 @@ fn report(context: &Context, outcomes: &[Line], lines: Option<(u64, u64)>) -> Re
     }
     if let Some((discarded, all)) = lines {
         context.console.say(&format!(
-            "{} cancelled or asked for. {discarded} of {} had not been sent, and never will be.",
+            "{} cancelled or asked for.\n{discarded} of {} had not been sent, and never will be.",
             count(outcomes.len() as u64, "open job"),
             count(all, "line")
         ))?;
