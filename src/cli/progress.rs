@@ -147,7 +147,10 @@ pub fn model(gate: &Gate) -> &str {
 mod tests {
     use super::super::console::Console;
     use super::*;
-    use crate::domain::job::Rev;
+    use crate::app::report::Tally;
+    use crate::domain::intake::Cursor;
+    use crate::domain::job::{Rev, State};
+    use crate::ports::conformance::sample;
 
     #[test]
     fn a_closed_gate_says_why_and_how_long() {
@@ -170,5 +173,21 @@ mod tests {
         let resume = "gleaner --data 'my work' resume";
         let paused = format!("models/x paused until `{resume}` (why\u{fffd}[31m)");
         assert_eq!(closed(context, &gate, now).unwrap(), paused);
+    }
+
+    #[test]
+    fn the_counts_come_before_what_holds_them_up() {
+        let context = &Context { data: "d".into(), is_named_by_environment: true, console: Console::new(false) };
+        let now = Millis(1_000_000);
+        let mut intake = sample::intake(&"a".repeat(64), Rev(String::new()));
+        (intake.lines, intake.cursor, intake.lease) = (5, Cursor { jobs: 3, ..Cursor::default() }, None);
+        let tally = Tally { jobs: 3, open: 3, ..Tally::default() };
+        let states = vec![(State::Submitted, 2), (State::GivenUp, 1), (State::Parked, 0)];
+        let progress = Progress { intake, tally, states, bad_lines_parked: 0 };
+        let mut gate = Gate::open(EVERYTHING.to_owned(), Rev(String::new()), now);
+        gate.paused = Some("why".to_owned());
+        let told = details(context, &progress, &[gate], now);
+        let counts = "2 submitted, 1 given up, 2 waiting";
+        assert_eq!(told, format!("{counts}; everything paused until `gleaner --data d resume` (why)"));
     }
 }
