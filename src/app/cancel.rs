@@ -10,8 +10,8 @@ use super::look::{Seen, look_at};
 use super::report::every;
 use crate::domain::intake::Intake;
 use crate::domain::interaction::Standing;
-use crate::domain::item::Item;
-use crate::domain::job::{Fate, Handle, Job, State};
+use crate::domain::item::{BadLine, Item};
+use crate::domain::job::{Fate, Handle, Job, MESSAGE_BYTES, State, clip};
 use crate::ports::gemini::ReadError;
 use crate::ports::ledger::ReplaceError;
 
@@ -80,6 +80,31 @@ pub async fn cancel_job(engine: &Engine, job: Job, reason: &str) -> Result<Cance
         State::Done => Cancelled::AlreadyFinished,
         other => Cancelled::Ended(other),
     })
+}
+
+/// Settles a bad line: nobody waits for it any more. Its message says why, and what was wrong.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn cancel_bad_line(engine: &Engine, mut bad: BadLine, reason: &str) -> Result<Cancelled, Trouble> {
+    loop {
+        if bad.state != State::Parked {
+            return Ok(Cancelled::Ended(bad.state));
+        }
+        let read = bad.rev.clone();
+        bad.state = State::Discarded;
+        bad.since = engine.clock.now();
+        bad.message = clip(&format!("{reason} (it was: {})", bad.message), MESSAGE_BYTES);
+        match engine.replace(&read, Item::BadLine(bad)).await {
+            Ok(_) => return Ok(Cancelled::Discarded),
+            Err(ReplaceError::Stale(Some(found))) => match *found {
+                Item::BadLine(found) => bad = found,
+                other => return Err(Trouble::NeedsPerson(format!("the ledger item {} is no bad line", other.id()))),
+            },
+            Err(ReplaceError::Stale(None)) => return Err(Trouble::NeedsPerson("the bad line has vanished".to_owned())),
+            Err(ReplaceError::Ledger(error)) => return Err(error.into()),
+        }
+    }
 }
 
 enum Stopped {

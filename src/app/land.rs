@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::fs::File;
-use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, ReadBuf};
 
 use super::engine::{Engine, Trouble};
 use super::lines::{Reading, check_mode, header, object_name, read_line};
@@ -19,6 +19,9 @@ use crate::ports::ledger::CreateError;
 
 /// How many bad lines a landing reports one by one; all of them are kept as dead letters.
 const BAD_LINES_TOLD: usize = 20;
+
+/// How much of a file is looked at to tell its encoding, in bytes.
+const HEAD: u64 = 4096;
 
 /// Why a file was not taken in. Nothing of it was.
 #[derive(Debug, Error)]
@@ -44,6 +47,9 @@ pub struct Landed {
     pub bad: Vec<String>,
     /// How many bad lines there are.
     pub bad_lines: u64,
+    /// Whether the first line that holds something is no whole JSON object: as in a file that is one JSON text over
+    /// many lines.
+    pub begins_badly: bool,
 }
 
 /// Takes a file in. Handing in the same bytes again finds the intake of the first time.
@@ -57,7 +63,14 @@ pub async fn land(engine: &Engine, path: &Path) -> Result<Landed, LandError> {
         return Err(LandError::Unusable(format!("{shown}: the file is empty")));
     }
     if let Some(Item::Intake(intake)) = engine.ledger.get(&ItemId::intake(&sha256)).await.map_err(Trouble::from)? {
-        return Ok(Landed { intake, before: true, unsent: BTreeSet::new(), bad: Vec::new(), bad_lines: 0 });
+        return Ok(Landed {
+            intake,
+            before: true,
+            unsent: BTreeSet::new(),
+            bad: Vec::new(),
+            bad_lines: 0,
+            begins_badly: false,
+        });
     }
     store(engine, path, &sha256, bytes).await?;
     let scan = scan(engine, &sha256, &shown).await?;
@@ -89,13 +102,20 @@ pub async fn land(engine: &Engine, path: &Path) -> Result<Landed, LandError> {
         },
         Err(CreateError::Ledger(error)) => return Err(Trouble::from(error).into()),
     };
-    Ok(Landed { intake, before, unsent: scan.unsent, bad: scan.bad, bad_lines: scan.bad_lines })
+    Ok(Landed {
+        intake,
+        before,
+        unsent: scan.unsent,
+        bad: scan.bad,
+        bad_lines: scan.bad_lines,
+        begins_badly: scan.begins_badly,
+    })
 }
 
 /// Whether a file can be taken in at all, as far as can be told at a glance: before a data folder is made for it.
 ///
 /// # Errors
-/// No file, a directory, a file that may not be read, an empty one; in words.
+/// No file, a directory, a file that may not be read, an empty one, one in UTF-16; in words.
 pub async fn check(path: &Path) -> Result<(), LandError> {
     let opened = open(path).await;
     opened.map(drop).map_err(|why| LandError::Unusable(format!("{}: {why}", path.display())))
@@ -110,7 +130,12 @@ fn words(error: std::io::Error) -> String {
 }
 
 async fn open(path: &Path) -> Result<File, String> {
-    let meta = tokio::fs::metadata(path).await.map_err(words)?;
+    let meta = tokio::fs::metadata(path).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound if path == Path::new("-") => {
+            "standard input can't be used, since a run reads its jobs again; put the lines into a file first".to_owned()
+        }
+        _ => words(error),
+    })?;
     if meta.is_dir() {
         return Err("it is a directory; name a file of jobs, one JSON object a line".to_owned());
     }
@@ -120,7 +145,20 @@ async fn open(path: &Path) -> Result<File, String> {
     if meta.len() == 0 {
         return Err("the file is empty".to_owned());
     }
-    File::open(path).await.map_err(words)
+    let mut file = File::open(path).await.map_err(words)?;
+    let mut head = Vec::new();
+    (&mut file).take(HEAD).read_to_end(&mut head).await.map_err(words)?;
+    if is_utf16(&head) {
+        return Err("the file is UTF-16, and must be UTF-8: convert it, as with iconv -f UTF-16 -t UTF-8".to_owned());
+    }
+    file.rewind().await.map_err(words)?;
+    Ok(file)
+}
+
+/// By its byte order mark, or by the NUL bytes that stand beside each letter of JSON in UTF-16, and nowhere in UTF-8.
+fn is_utf16(head: &[u8]) -> bool {
+    let nuls = head.iter().filter(|byte| **byte == 0).count();
+    head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") || nuls > head.len() / 8
 }
 
 /// sha256 and length of a file.
@@ -190,6 +228,7 @@ struct Scan {
     unsent: BTreeSet<String>,
     bad: Vec<String>,
     bad_lines: u64,
+    begins_badly: bool,
 }
 
 /// Looks through every line once: what is wrong is told at hand-in and not in the night.
@@ -211,6 +250,8 @@ async fn scan(engine: &Engine, sha256: &str, shown: &str) -> Result<Scan, LandEr
                 }
             }
             Reading::Bad(error) => {
+                let is_no_object = matches!(error.class, "bad_line:json" | "bad_line:not_an_object");
+                scan.begins_badly |= scan.lines == 0 && is_no_object;
                 scan.bad_lines += 1;
                 if scan.bad.len() < BAD_LINES_TOLD {
                     scan.bad.push(format!("{shown}:{}: {}: {}", raw.line, error.class, error.message));

@@ -120,6 +120,23 @@ pub struct Status {
     pub at: Millis,
 }
 
+impl Status {
+    /// Whether every line is taken up and every job has ended. Something may be due all the same: a later look at an
+    /// attempt that was given up.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let open = |count: &Count| {
+            let is_open = match count.kind {
+                Kind::Job => !count.state.is_ended(),
+                Kind::Intake => count.state == State::Reading,
+                Kind::Gate | Kind::BadLine => false,
+            };
+            is_open && count.items > 0
+        };
+        !self.counts.iter().any(open)
+    }
+}
+
 /// Counts the ledger.
 ///
 /// # Errors

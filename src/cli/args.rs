@@ -130,7 +130,7 @@ pub struct Dead {
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
     /// At most so many, oldest first
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = one_or_more)]
     pub limit: usize,
 }
 
@@ -145,7 +145,7 @@ pub struct Pause {
 /// Arguments of `cancel`.
 #[derive(Debug, clap::Args)]
 pub struct Cancel {
-    /// A job's key, Gemini's id of it, or a file's sha256
+    /// A job's key, Gemini's id of it, a file's sha256, or a bad line's id
     #[arg(value_name = "ID")]
     pub id: String,
     /// For whoever wonders
@@ -177,6 +177,11 @@ pub struct Simulator {
     /// Remember accepted work beyond a restart
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
+}
+
+/// Reads a number of things.
+fn one_or_more(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "it must be a number, 1 or more".to_owned())
 }
 
 /// Reads a duration as settings are written.

@@ -1,21 +1,27 @@
 //! `cancel`: a job, or what is left of a file, stopped here and at Gemini.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::args::Cancel;
 use super::find::find;
+use super::hint::see;
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
-use super::run::see;
 use super::table::{count, low_row, plain, table, text};
-use crate::app::cancel::{Cancelled, cancel_intake, cancel_job};
+use crate::app::cancel::{Cancelled, cancel_bad_line, cancel_intake, cancel_job};
 use crate::app::engine::Engine;
-use crate::app::report::progress;
+use crate::app::report::{Progress, progress};
 use crate::app::submit::submit_intake;
 use crate::domain::intake::Intake;
 use crate::domain::item::Item;
 use crate::domain::job::{Job, State};
 use crate::domain::time::Millis;
+
+/// How long a run may take to let go of a cancelled file, which it looks at every second.
+const LETS_GO: u32 = 20;
+const MOMENT: Duration = Duration::from_millis(250);
 
 /// Cancels it.
 pub async fn cancel(context: &Context, args: &Cancel) -> Result<Exit, Stop> {
@@ -23,12 +29,32 @@ pub async fn cancel(context: &Context, args: &Cancel) -> Result<Exit, Stop> {
     match find(&desk.engine, &args.id).await? {
         Item::Job(job) => {
             let outcome = cancel_job(&desk.engine, job.clone(), &args.reason).await?;
-            report(context, &[(job, outcome)], None)
+            report(context, &[Line::of(&job, outcome)], None)
         }
         Item::Intake(intake) => cancel_file(context, &desk.engine, intake, &args.reason).await,
-        Item::BadLine(_) | Item::Gate(_) => {
-            Err(Stop::Usage(format!("{} is neither a job nor a file of jobs", args.id)))
+        Item::BadLine(bad) => {
+            let id = Item::BadLine(bad.clone()).id().to_string();
+            let outcome = cancel_bad_line(&desk.engine, bad, &args.reason).await?;
+            report(context, &[Line { id, outcome }], None)
         }
+        Item::Gate(_) => Err(Stop::Usage(format!(
+            "{} is a gate, which opens by itself, or by:\n  {}",
+            args.id,
+            see(context, "resume")
+        ))),
+    }
+}
+
+/// What became of one thing.
+struct Line {
+    /// A job's key, or a bad line's id.
+    id: String,
+    outcome: Cancelled,
+}
+
+impl Line {
+    fn of(job: &Job, outcome: Cancelled) -> Self {
+        Self { id: job.key.to_string(), outcome }
     }
 }
 
@@ -36,43 +62,65 @@ async fn cancel_file(context: &Context, engine: &Engine, intake: Intake, reason:
     let sha256 = intake.sha256.clone();
     let before = progress(engine, &sha256).await?;
     let outcomes = cancel_intake(engine, intake, reason).await?;
-    // The lines that wait are written down as discarded, each by itself, and nobody else's lines are touched.
-    let taken = submit_intake(engine, &sha256, Millis(i64::MAX)).await?;
-    let after = progress(engine, &sha256).await?;
-    if taken.elsewhere && after.intake.state == State::Reading {
+    let after = take_off(engine, &sha256).await?;
+    if after.intake.state == State::Reading {
         context.console.note(
-            "Another run holds this file. It stops sending within a moment; the lines that wait are discarded by the \
-             next tick or run after its lease has ended, which takes two minutes at most.",
+            "Another run holds this file. It stops sending within a moment; the lines that wait\nare discarded by the \
+             next tick or run after its lease has ended, which takes two\nminutes at most, where nobody set it longer.",
         );
     }
-    report(context, &outcomes, Some(before.waiting().saturating_sub(after.waiting())))
+    // The ledger's own counts, and not the cursor's: a run that goes on meanwhile moves that one, too, and a cancel
+    // makes it meet again what it has sent already.
+    let stopped = outcomes.iter().filter(|(_, outcome)| is_discarded(outcome)).count() as u64;
+    let lines = after.tally.discarded.saturating_sub(before.tally.discarded).saturating_sub(stopped);
+    let outcomes: Vec<Line> = outcomes.into_iter().map(|(job, outcome)| Line::of(&job, outcome)).collect();
+    report(context, &outcomes, Some((lines, after.intake.lines)))
 }
 
-fn report(context: &Context, outcomes: &[(Job, Cancelled)], lines: Option<u64>) -> Result<Exit, Stop> {
-    let jobs: Vec<Value> = outcomes.iter().map(|(job, outcome)| as_json(job, outcome)).collect();
-    context.console.tell(&json!({"jobs": jobs, "lines_discarded": lines}))?;
+/// Has the lines that wait written down as discarded, each by itself; nobody else's lines are touched. A run that
+/// holds the file lets go of it within a moment.
+async fn take_off(engine: &Engine, sha256: &str) -> Result<Progress, Stop> {
+    for _ in 0..LETS_GO {
+        let taken = submit_intake(engine, sha256, Millis(i64::MAX)).await?;
+        let after = progress(engine, sha256).await?;
+        if !taken.elsewhere || after.intake.state != State::Reading {
+            return Ok(after);
+        }
+        engine.clock.sleep(MOMENT).await;
+    }
+    Ok(progress(engine, sha256).await?)
+}
+
+const fn is_discarded(outcome: &Cancelled) -> bool {
+    matches!(outcome, Cancelled::Discarded | Cancelled::StillRemote(_))
+}
+
+fn report(context: &Context, outcomes: &[Line], lines: Option<(u64, u64)>) -> Result<Exit, Stop> {
+    let jobs: Vec<Value> = outcomes.iter().map(as_json).collect();
+    context.console.tell(&json!({"jobs": jobs, "lines_discarded": lines.map(|(discarded, _)| discarded)}))?;
     if !outcomes.is_empty() {
         context.console.say(&outcomes_table(outcomes))?;
     }
-    if let Some(lines) = lines {
+    if let Some((discarded, all)) = lines {
         context.console.say(&format!(
-            "{} cancelled or asked for, {} that waited taken off.",
+            "{} cancelled or asked for.\n{discarded} of {} had not been sent, and never will be.",
             count(outcomes.len() as u64, "open job"),
-            count(lines, "line")
+            count(all, "line")
         ))?;
     }
-    if outcomes.iter().any(|(_, outcome)| *outcome == Cancelled::AlreadyFinished) {
+    if outcomes.iter().any(|line| line.outcome == Cancelled::AlreadyFinished) {
         let tick = see(context, "tick");
-        context.console.note(&format!("What had finished at Gemini is paid for: `{tick}` or a run collects it."));
+        context
+            .console
+            .note(&format!("What had finished at Gemini is paid for. This, or a run, collects it:\n  {tick}"));
     }
-    if outcomes.iter().any(|(_, outcome)| matches!(outcome, Cancelled::StillRemote(_))) {
+    if outcomes.iter().any(|line| matches!(line.outcome, Cancelled::StillRemote(_))) {
         return Err(Stop::Person("something may still run at Gemini; cancel again to try again".to_owned()));
     }
     Ok(Exit::Done)
 }
 
-fn as_json(job: &Job, outcome: &Cancelled) -> Value {
-    let id = &job.key;
+fn as_json(Line { id, outcome }: &Line) -> Value {
     match outcome {
         Cancelled::Discarded => json!({"id": id, "outcome": "discarded"}),
         Cancelled::AlreadyFinished => json!({"id": id, "outcome": "already_finished"}),
@@ -84,16 +132,17 @@ fn as_json(job: &Job, outcome: &Cancelled) -> Value {
     }
 }
 
-fn outcomes_table(outcomes: &[(Job, Cancelled)]) -> String {
+fn outcomes_table(outcomes: &[Line]) -> String {
     let mut rows = table(&["job", "outcome"]);
-    for (job, outcome) in outcomes {
-        rows.add_row(low_row([plain(&job.key.0), words(outcome)], 4));
+    for Line { id, outcome } in outcomes {
+        rows.add_row(low_row([plain(id), words(id, outcome)], 4));
     }
     text(rows)
 }
 
-fn words(outcome: &Cancelled) -> String {
+fn words(id: &str, outcome: &Cancelled) -> String {
     match outcome {
+        Cancelled::Discarded if id.starts_with("line/") => "discarded".to_owned(),
         Cancelled::Discarded => "discarded, here and at Gemini".to_owned(),
         Cancelled::AlreadyFinished => "had finished at Gemini: it is collected".to_owned(),
         Cancelled::Ended(state) => format!("had ended before: {state}"),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::args;
+use super::hint::see;
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
-use super::run::see;
 use super::table::{brief, count, limit, low_row, plain, table, text};
 use crate::app::report::{Dead, dead as letters, status};
 use crate::domain::job::State;

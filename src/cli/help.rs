@@ -27,6 +27,8 @@ Gemini doesn't know is kept, makes the line another job, and is not sent.
 same line is the same job for ever and is never sent twice. "expect" says what
 an answer must be. A first line may set options for all:
   {"gleaner": {"model": "...", "max_attempts": 4, "deadline": "72h"}}
+The options are "model", "max_attempts", "deadline", "expect", "request" (fields
+for every line), and "mode", which takes only "interaction" for now.
 
 TRY IT (no key, no account, no cost):
   gleaner run events/jobs.jsonl --simulate
@@ -40,7 +42,7 @@ RESULTS are files in the data folder: results/<key>.json, each with "value",
 What can't be answered is a dead letter: `gleaner dead`, `gleaner show ID`.
 
 EXIT CODES
-    0  all is well: every job has its result
+    0  every line has its result, or was discarded by a person
     3  every line has ended, some as dead letters
     2  bad use: nothing was begun
     1  stopped by something that a person must mend; run again afterwards
@@ -121,8 +123,9 @@ stays. After a crash one result may come twice, always with the same key.
 
 A data folder holds simulated work or real work, never both.
 
-Exit codes: 0 all consumed, 3 some dead letters, 2 bad use, 1 a person must mend
-something, 130 stopped by Ctrl-C. `gleaner --help` tells the rest.";
+Exit codes: 0 every line has its result, or was discarded by a person (`gleaner
+cancel`); 3 some are dead letters; 2 bad use; 1 a person must mend something;
+130 stopped by Ctrl-C. `gleaner --help` tells the rest.";
 
 /// Behind `gleaner help submit`.
 pub const SUBMIT: &str = "\
@@ -141,7 +144,8 @@ Examples:
   gleaner tick
   gleaner tick --on-result './store.sh'     (as with `gleaner run`)
 
-Exit codes: 0, 2 bad use, 1 a person must mend something, 130 Ctrl-C.";
+Exit codes: 0, 2 bad use, 1 a person must mend something (told by each tick as
+long as it lasts), 130 Ctrl-C.";
 
 /// Behind `gleaner help status`.
 pub const STATUS: &str = "\
@@ -155,12 +159,13 @@ The states of a job:
   submitted   it runs at Gemini
   done        Gemini has finished; the result is being stored and handed on
   consumed    its result is stored and handed on
-  retryable   failed for a passing reason; tried again when its time comes
+  retryable   failed for a passing reason, or (with 0 attempts) waits for its
+              gate to open; tried when its time comes
   given_up    lost, cancelled or too late at Gemini; its next attempt is due
   parked      a dead letter
   recovered   a dead letter that got its result after all
   discarded   given up by a person
-Lines that wait were not sent yet; they become jobs when they are.";
+Lines that wait are no jobs yet; they become jobs when they are taken up.";
 
 /// Behind `gleaner help show`.
 pub const SHOW: &str = "\
@@ -179,10 +184,24 @@ Examples:
   gleaner dead --class blocked
   gleaner --json dead --limit 1000 | jq -r '.dead[].id'
 
-Classes: permanent:…, blocked:… and truncated are Gemini's last word;
-exhausted:… failed on every attempt; extract:… answered, but not as asked;
-bad_line:… are lines that no job can be made of; internal:consume could not be
-handed on, and has its result in results/.";
+Classes, and what they mean:
+  permanent:…       Gemini refuses it, and would again (permanent:400)
+  blocked:…         Gemini's filters stopped it (blocked:SAFETY)
+  truncated         a limit cut the answer off
+  requires_action   it waits for a function's result, which nobody gives
+  extract:…         answered, but not as asked: extract:json, extract:schema
+  exhausted:…       failed on every attempt (exhausted:503, exhausted:deadline)
+  unclear           Gemini may have accepted it, and GLEANER_ON_UNCLEAR is park
+  no_answer         sent, and no look at it was answered any more
+  internal:consume  the result could not be stored or handed on; one that was
+                    stored is in results/
+  internal:too_long Gemini's answer is longer than what is read
+  bad_line:…        no job can be made of the line: json, not_an_object, utf8,
+                    duplicate_name, number, field, row, header, key_taken or
+                    too_long
+
+To bring one back, change its line: a changed line is another job. To settle one
+for good: gleaner cancel ID";
 
 /// Behind `gleaner help pause`.
 pub const PAUSE: &str = "\
@@ -203,7 +222,8 @@ Cancelling again tries again what could not be stopped at Gemini.
 
 Examples:
   gleaner cancel 3f2a9c0d41e7b6885a0c9d1e2f3a4b5c --reason 'wrong prompt'
-  gleaner cancel 9f86d0        (a file: its jobs, and its lines that wait)
+  gleaner cancel 9f86d0                  (a file: its jobs, its lines that wait)
+  gleaner cancel line/9f86d081884c/3     (a bad line that nobody waits for)
 
 Exit codes: 0, 2 bad use, 1 something may still run at Gemini.";
 
@@ -215,7 +235,8 @@ GET and PUT /simulator/faults show and change the faults. Ctrl-C ends it.
 
 Examples:
   gleaner simulator --port 8080
-  GEMINI_BASE_URL=http://127.0.0.1:8080 GEMINI_API_KEY=any gleaner run FILE
+  GEMINI_BASE_URL=http://127.0.0.1:8080 GEMINI_API_KEY=any \\
+    GLEANER_POLL_MIN=100ms gleaner --data try run FILE
   gleaner simulator --port 0 --fault create-drop=0.1 get-503=0.2 --seed 7
 
 RATES are shares from 0 to 1. passing=0.2 gives 20 % to all passing faults

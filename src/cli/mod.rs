@@ -6,6 +6,7 @@ mod console;
 mod dead;
 mod find;
 mod help;
+mod hint;
 mod offline;
 mod open;
 mod outcome;

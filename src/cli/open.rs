@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 
 use super::args::Simulate;
 use super::console::Console;
+use super::hint::{quoted, see};
 use super::offline::Offline;
 use super::outcome::Stop;
 use crate::adapters::gemini::{ApiKey, CONNECT_TIMEOUT, HttpGemini, MAX_BODY, Options};
@@ -28,7 +29,7 @@ use crate::simulator::faults::Faults;
 use crate::simulator::{self, Config, JournalConfig, Running};
 
 /// Where the data folder is when nobody says.
-const DATA: &str = ".gleaner";
+pub const DATA: &str = ".gleaner";
 
 /// The file that marks a data folder of simulated work.
 const MARKER: &str = "SIMULATED";
@@ -38,6 +39,7 @@ const SIMULATED_KEY: &str = "simulator-key";
 
 /// The waits of simulated work, where the environment doesn't set them: nobody wants to watch the real ones.
 pub const SHORT_WAITS: &[(&str, &str)] = &[
+    ("GLEANER_SUBMIT_LEASE", "10s"),
     ("GLEANER_POLL_MIN", "100ms"),
     ("GLEANER_POLL_MAX", "1s"),
     ("GLEANER_BACKOFF_BASE", "200ms"),
@@ -51,14 +53,20 @@ pub const SHORT_WAITS: &[(&str, &str)] = &[
 pub struct Context {
     /// The data folder, as it was named.
     pub data: PathBuf,
+    /// Whether `GLEANER_DATA` names a data folder, this one or another.
+    pub is_named_by_environment: bool,
     /// The standard streams.
     pub console: Console,
 }
 
 impl Context {
     pub(super) fn new(data: Option<PathBuf>, console: &Console) -> Self {
-        let named = || std::env::var_os("GLEANER_DATA").filter(|name| !name.is_empty()).map(PathBuf::from);
-        Self { data: data.or_else(named).unwrap_or_else(|| DATA.into()), console: console.clone() }
+        let named = std::env::var_os("GLEANER_DATA").filter(|name| !name.is_empty()).map(PathBuf::from);
+        Self {
+            is_named_by_environment: named.is_some(),
+            data: data.or(named).unwrap_or_else(|| DATA.into()),
+            console: console.clone(),
+        }
     }
 
     /// The file of an object, as people find it.
@@ -70,7 +78,8 @@ impl Context {
         self.data.join(LEDGER).exists()
     }
 
-    fn is_simulated(&self) -> bool {
+    /// Whether its work is simulated.
+    pub(super) fn is_simulated(&self) -> bool {
         self.data.join(MARKER).exists()
     }
 
@@ -80,11 +89,13 @@ impl Context {
         match (simulate, self.is_simulated()) {
             (true, false) if self.has_ledger() => Err(Stop::Usage(format!(
                 "{data} holds real work, and simulated work never mixes with it.\n\
-                 Name another folder for it, as in: gleaner --data {data}-simulated ... --simulate"
+                 Name another folder for it, as in: gleaner --data {} ... --simulate",
+                quoted(&format!("{data}-simulated"))
             ))),
             (false, true) => Err(Stop::Usage(format!(
                 "{data} holds simulated work, and real work never mixes with it.\n\
-                 Add --simulate to go on with it, name another folder with --data, or delete {data} if nobody needs it."
+                 Add --simulate to go on with it, name another folder with --data,\n\
+                 or delete {data} if nobody needs it."
             ))),
             _ => Ok(()),
         }
@@ -96,8 +107,9 @@ impl Context {
             return Ok(());
         }
         Err(Stop::Usage(format!(
-            "there is no data folder {}: name the one to look into with --data, or make one with `gleaner run FILE`",
-            self.data.display()
+            "there is no data folder {}: name the one to look into with --data, or make one:\n  {}",
+            self.data.display(),
+            see(self, "run FILE")
         )))
     }
 }
@@ -141,16 +153,17 @@ pub async fn land(context: &Context, simulate: bool) -> Result<Desk, Stop> {
 
 /// For commands that talk to Gemini, or to a simulated one, about what is in the folder already.
 pub async fn work_on(context: &Context, simulate: &Simulate, on_result: Option<&str>) -> Result<Desk, Stop> {
+    // Before the key: whoever forgot --simulate has none, and needs none.
+    context.check_kind(simulate.simulate)?;
     let checked = check(simulate)?;
     context.check_there()?;
-    context.check_kind(simulate.simulate)?;
     desk(context, checked, on_result).await
 }
 
 /// The same where the folder is made if need be.
 pub async fn work(context: &Context, simulate: &Simulate, on_result: Option<&str>) -> Result<Desk, Stop> {
-    let checked = check(simulate)?;
     context.check_kind(simulate.simulate)?;
+    let checked = check(simulate)?;
     if simulate.simulate {
         mark(context).await?;
     }
@@ -164,6 +177,9 @@ fn check(simulate: &Simulate) -> Result<Checked, Stop> {
             seed: simulate.seed.unwrap_or_default(),
             latency: simulate.latency.unwrap_or_default(),
             faults: faults(&simulate.faults)?,
+            // Each command has a simulator of its own, and how often one was looked at is not in the journal that
+            // they share: work that takes a number of looks would never end.
+            polls_until_done: 0,
             ..Config::default()
         })
     } else {

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::args::Pause;
+use super::hint::see;
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::progress::model;
-use super::run::see;
 use super::table::plain;
 use crate::app::gates;
 use crate::domain::gate::EVERYTHING;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::console::Console;
+use super::hint::see;
+use super::open::Context;
 use super::outcome::Stop;
 use super::table::{brief, count, plain};
 use crate::app::report::Progress;
@@ -14,27 +15,30 @@ use crate::domain::time::Millis;
 /// At most one line in this time, where there is no bar.
 const LINES_APART: Duration = Duration::from_secs(5);
 
+/// How much is shown of why a gate is closed, in characters.
+const REASON: usize = 120;
+
 /// Shows progress until it is dropped or ended.
 #[derive(Debug)]
-pub struct Watch {
-    console: Console,
+pub struct Watch<'a> {
+    context: &'a Context,
     bar: Option<ProgressBar>,
     shown: String,
     shown_at: Option<Millis>,
     last: String,
 }
 
-impl Watch {
+impl<'a> Watch<'a> {
     /// Of a file with that many lines.
-    pub(super) fn new(console: &Console, lines: u64) -> Result<Self, Stop> {
-        let bar = if console.is_watched() { Some(bar(console, lines)?) } else { None };
-        Ok(Self { console: console.clone(), bar, shown: String::new(), shown_at: None, last: String::new() })
+    pub(super) fn new(context: &'a Context, lines: u64) -> Result<Self, Stop> {
+        let bar = if context.console.is_watched() { Some(bar(context, lines)?) } else { None };
+        Ok(Self { context, bar, shown: String::new(), shown_at: None, last: String::new() })
     }
 
     /// Shows how far it is.
     pub(super) fn show(&mut self, progress: &Progress, gates: &[Gate], now: Millis) {
         let done = done(progress);
-        let details = details(progress, gates, now);
+        let details = details(self.context, progress, gates, now);
         if let Some(bar) = &self.bar {
             bar.set_position(done);
             bar.set_message(details);
@@ -49,7 +53,7 @@ impl Watch {
     }
 
     fn tell_last(&mut self) {
-        self.console.note(&self.last);
+        self.context.console.note(&self.last);
         self.shown.clone_from(&self.last);
     }
 
@@ -63,10 +67,10 @@ impl Watch {
     }
 }
 
-fn bar(console: &Console, lines: u64) -> Result<ProgressBar, Stop> {
+fn bar(context: &Context, lines: u64) -> Result<ProgressBar, Stop> {
     let style = ProgressStyle::with_template("{spinner} [{bar:20}] {pos}/{len} {wide_msg}");
     let style = style.map_err(|error| Stop::Person(format!("the progress bar can't be drawn: {error}")))?;
-    let bar = console.bars.add(ProgressBar::new(lines).with_style(style.progress_chars("=> ")));
+    let bar = context.console.bars.add(ProgressBar::new(lines).with_style(style.progress_chars("=> ")));
     bar.enable_steady_tick(Duration::from_millis(200));
     Ok(bar)
 }
@@ -78,7 +82,7 @@ fn done(progress: &Progress) -> u64 {
 }
 
 /// What is open, and what holds it up.
-fn details(progress: &Progress, gates: &[Gate], now: Millis) -> String {
+fn details(context: &Context, progress: &Progress, gates: &[Gate], now: Millis) -> String {
     let mut parts: Vec<String> = progress
         .states
         .iter()
@@ -94,9 +98,9 @@ fn details(progress: &Progress, gates: &[Gate], now: Millis) -> String {
     if progress.waiting() > 0 {
         parts.push(format!("{} waiting{}", progress.waiting(), elsewhere(progress, now)));
     }
-    // What holds it up comes first: the end of the line is cut off on a narrow terminal.
-    let held = gates.iter().filter_map(|gate| closed(gate, now));
-    held.chain([parts.join(", ")]).collect::<Vec<_>>().join("; ")
+    // The counts come first: the end of the line is cut off on a narrow terminal, and Gemini's words are long.
+    let held = gates.iter().filter_map(|gate| closed(context, gate, now));
+    std::iter::once(parts.join(", ")).filter(|counts| !counts.is_empty()).chain(held).collect::<Vec<_>>().join("; ")
 }
 
 /// Who else takes the lines that wait. It is shown after a tick, when this process has given its own lease back: so
@@ -111,15 +115,27 @@ fn elsewhere(progress: &Progress, now: Millis) -> String {
     }
 }
 
-/// Why a gate is closed and until when; none when it isn't.
-pub fn closed(gate: &Gate, now: Millis) -> Option<String> {
+/// Why a gate is closed, in Gemini's own words, and until when; none when it isn't.
+pub fn closed(context: &Context, gate: &Gate, now: Millis) -> Option<String> {
     let whose = if gate.name == EVERYTHING { "everything" } else { model(gate) };
     if let Some(reason) = &gate.paused {
-        return Some(plain(&format!("{whose} paused until `gleaner resume` ({reason})")));
+        return Some(plain(&format!("{whose} paused until `{}` ({})", see(context, "resume"), shortened(reason))));
     }
     let until = gate.until.filter(|until| *until > now)?;
     let class = gate.class.as_deref().unwrap_or("no reason on record");
-    Some(plain(&format!("{whose} closed for {} ({class})", brief(until.since(now).max(Duration::from_secs(1))))))
+    let words = gate.message.as_deref().filter(|words| !words.is_empty());
+    let why = words.map_or_else(|| class.to_owned(), |words| format!("{class}: {}", shortened(words)));
+    Some(plain(&format!("{whose} closed for {} ({why})", brief(until.since(now).max(Duration::from_secs(1))))))
+}
+
+/// The beginning of a reason: the whole of it is in `status --json`.
+fn shortened(words: &str) -> String {
+    let mut rest = words.chars();
+    let mut start: String = rest.by_ref().take(REASON).collect();
+    if rest.next().is_some() {
+        start.push('…');
+    }
+    start
 }
 
 /// The model of a gate, out of `<key id>/<mode>/<model>`.
@@ -129,19 +145,49 @@ pub fn model(gate: &Gate) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::console::Console;
     use super::*;
-    use crate::domain::job::Rev;
+    use crate::app::report::Tally;
+    use crate::domain::intake::Cursor;
+    use crate::domain::job::{Rev, State};
+    use crate::ports::conformance::sample;
 
     #[test]
     fn a_closed_gate_says_why_and_how_long() {
+        let context = &Context { data: "my work".into(), is_named_by_environment: false, console: Console::new(false) };
         let now = Millis(1_000_000);
         let mut gate = Gate::open("k/interaction/models/x".to_owned(), Rev(String::new()), now);
-        assert_eq!(closed(&gate, now), None);
+        assert_eq!(closed(context, &gate, now), None);
         gate.until = Some(now.plus(Duration::from_secs(90)));
         gate.class = Some("queue:429".to_owned());
-        assert_eq!(closed(&gate, now).unwrap(), "models/x closed for 1m 30s (queue:429)");
-        assert_eq!(closed(&gate, now.plus(Duration::from_secs(90))), None, "one may try then");
+        assert_eq!(closed(context, &gate, now).unwrap(), "models/x closed for 1m 30s (queue:429)");
+        gate.message = Some("quota\u{1b}[2J gone".to_owned());
+        assert_eq!(
+            closed(context, &gate, now).unwrap(),
+            "models/x closed for 1m 30s (queue:429: quota\u{fffd}[2J gone)"
+        );
+        gate.message = Some("長".repeat(500));
+        assert_eq!(closed(context, &gate, now).unwrap().matches('長').count(), REASON);
+        assert_eq!(closed(context, &gate, now.plus(Duration::from_secs(90))), None, "one may try then");
         gate.paused = Some("why\u{1b}[31m".to_owned());
-        assert_eq!(closed(&gate, now).unwrap(), "models/x paused until `gleaner resume` (why\u{fffd}[31m)");
+        let resume = "gleaner --data 'my work' resume";
+        let paused = format!("models/x paused until `{resume}` (why\u{fffd}[31m)");
+        assert_eq!(closed(context, &gate, now).unwrap(), paused);
+    }
+
+    #[test]
+    fn the_counts_come_before_what_holds_them_up() {
+        let context = &Context { data: "d".into(), is_named_by_environment: true, console: Console::new(false) };
+        let now = Millis(1_000_000);
+        let mut intake = sample::intake(&"a".repeat(64), Rev(String::new()));
+        (intake.lines, intake.cursor, intake.lease) = (5, Cursor { jobs: 3, ..Cursor::default() }, None);
+        let tally = Tally { jobs: 3, open: 3, ..Tally::default() };
+        let states = vec![(State::Submitted, 2), (State::GivenUp, 1), (State::Parked, 0)];
+        let progress = Progress { intake, tally, states, bad_lines_parked: 0 };
+        let mut gate = Gate::open(EVERYTHING.to_owned(), Rev(String::new()), now);
+        gate.paused = Some("why".to_owned());
+        let told = details(context, &progress, &[gate], now);
+        let counts = "2 submitted, 1 given up, 2 waiting";
+        assert_eq!(told, format!("{counts}; everything paused until `gleaner --data d resume` (why)"));
     }
 }

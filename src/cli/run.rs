@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use super::args::Run;
+use super::hint::{see, this_command};
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::progress::Watch;
-use super::signal::{interruptible, this_command};
+use super::signal::interruptible;
 use super::submit::report_landing;
-use super::table::{align_right, count, plain, table, text};
+use super::table::{align_right, count, table, text};
 use crate::app::drive::{Drove, drive};
 use crate::app::engine::{Engine, Trouble};
 use crate::app::gates::try_mended;
@@ -26,7 +27,7 @@ async fn drive_file(context: &Context, engine: &Engine, file: &Path) -> Result<E
     let landed = land(engine, file).await?;
     report_landing(context, file, &landed);
     try_mended(engine).await?;
-    let mut watch = Watch::new(&context.console, landed.intake.lines)?;
+    let mut watch = Watch::new(context, landed.intake.lines)?;
     let driven = drive(engine, &landed.intake.sha256, |progress, gates| {
         watch.show(progress, gates, engine.clock.now());
     })
@@ -48,7 +49,7 @@ fn report(context: &Context, drove: &Drove) -> Result<Exit, Stop> {
     }
     if tally.possible_duplicates > 0 {
         console.say(&format!(
-            "Possible duplicates: {}. So often a job was sent again although Gemini may\nhave accepted it before.",
+            "Possible duplicates: {}. That many times a job was sent again although\nGemini may have accepted it before.",
             tally.possible_duplicates
         ))?;
     }
@@ -92,17 +93,11 @@ fn print(context: &Context, progress: &Progress) -> Result<(), Stop> {
 
 fn go_on(context: &Context, progress: &Progress) {
     context.console.note(&format!(
-        "{} open, {} not sent yet. This goes on:\n  {}",
+        "{} open, {} not taken up yet. This goes on:\n  {}",
         count(progress.tally.open, "job"),
         count(progress.waiting(), "line"),
         this_command()
     ));
-}
-
-/// Another command on the same folder, as it can be typed.
-pub fn see(context: &Context, command: &str) -> String {
-    let data = context.data.display().to_string();
-    if data == ".gleaner" { format!("gleaner {command}") } else { plain(&format!("gleaner --data {data} {command}")) }
 }
 
 fn tally_table(tally: &Tally) -> String {

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::args::Show;
 use super::find::find;
+use super::hint::see;
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
-use super::run::see;
 use super::table::{align_right, brief, facts, low_row, plain, table, text};
 use crate::app::consume::result_object;
 use crate::app::engine::{Engine, Trouble};
@@ -107,7 +107,8 @@ fn job_text(job: &Job, paths: &Paths, now: Millis) -> String {
     known.extend(job.class.as_deref().map(|class| ("class", plain(class))));
     known.extend(job.message.as_deref().map(|message| ("message", plain(message))));
     known.extend(paths.result.as_deref().map(|path| ("result", plain(path))));
-    known.extend(paths.answer.as_deref().map(|path| ("answer", plain(path))));
+    let answer = paths.answer.as_deref().filter(|answer| paths.result.as_deref() != Some(answer));
+    known.extend(answer.map(|path| ("answer", plain(path))));
     known.push(("from", place(&job.input, paths)));
     known.extend(paths.input.as_deref().map(|line| ("line", plain(line))));
     let mut told = facts(known);

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use super::console::Console;
+use super::hint::this_command;
 use super::outcome::{Exit, Stop};
 use crate::app::engine::Engine;
 
@@ -67,42 +68,18 @@ pub async fn interruptible(
             ended = &mut work => return ended,
             () = signals.next() => {
                 if asked {
-                    console.note("Stopped at once. Nothing is lost: the next run looks after what was under way.");
+                    console.note(&format!(
+                        "Stopped at once. Nothing is lost: what was under way is looked after. This goes on:\n  {}",
+                        this_command()
+                    ));
                     return Ok(Exit::Interrupted);
                 }
                 asked = true;
                 engine.stopping.store(true, Ordering::Relaxed);
-                console.note("Stopping: nothing new is begun, and what is under way ends first. Ctrl-C again stops at once.");
+                console.note(
+                    "Stopping: nothing new is begun, and what is under way ends first.\nCtrl-C again stops at once.",
+                );
             }
         }
-    }
-}
-
-/// This very command, as it can be typed again.
-pub fn this_command() -> String {
-    std::env::args_os().map(|argument| quoted(&argument.to_string_lossy())).collect::<Vec<_>>().join(" ")
-}
-
-/// An argument as a shell takes it.
-fn quoted(argument: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
-    if !argument.is_empty() && argument.chars().all(plain) {
-        return argument.to_owned();
-    }
-    format!("'{}'", argument.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments_can_be_typed_again() {
-        let given = ["run", "my jobs.jsonl", "--on-result", "it's $HOME", "", "日本"];
-        let typed = given.map(quoted).join(" ");
-        assert_eq!(typed, r"run 'my jobs.jsonl' --on-result 'it'\''s $HOME' '' '日本'");
-        let echoed =
-            std::process::Command::new("sh").arg("-c").arg(format!("printf '%s\\n' {typed}")).output().unwrap();
-        assert_eq!(String::from_utf8(echoed.stdout).unwrap(), given.map(|argument| format!("{argument}\n")).concat());
     }
 }

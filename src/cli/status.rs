@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::hint::see;
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::progress::closed;
-use super::run::see;
-use super::table::{align_right, brief, count, low_row, plain, table, text};
+use super::table::{align_right, brief, count, low_row, plain, table, text, wrapped};
 use crate::app::engine::Engine;
 use crate::app::gates::all_gates;
 use crate::app::report::{Status, every, status as count_ledger};
@@ -21,7 +21,7 @@ pub async fn status(context: &Context) -> Result<Exit, Stop> {
     let status = count_ledger(&desk.engine).await?;
     let gates = all_gates(&desk.engine).await?;
     let intakes = reading(&desk.engine).await?;
-    context.console.tell(&as_json(&status, &gates, &intakes))?;
+    context.console.tell(&as_json(context, &status, &gates, &intakes))?;
     context.console.say(&states_table(&status))?;
     context.console.say(&notes(context, &status, &gates, &intakes))?;
     Ok(Exit::Done)
@@ -45,7 +45,7 @@ fn of(status: &Status, kind: Kind, state: State) -> (u64, Option<u64>) {
     found.map_or((0, None), |count| (count.items, count.oldest.map(|oldest| status.at.since(oldest).as_secs())))
 }
 
-fn as_json(status: &Status, gates: &[Gate], intakes: &[Intake]) -> Value {
+fn as_json(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake]) -> Value {
     let states: Map<String, Value> = State::OF_JOBS
         .into_iter()
         .map(|state| {
@@ -60,7 +60,7 @@ fn as_json(status: &Status, gates: &[Gate], intakes: &[Intake]) -> Value {
         "bad_lines": of(status, Kind::BadLine, State::Parked).0,
         "paused": paused,
         "gates": gates.iter().filter(|gate| gate.name != EVERYTHING).map(|gate| json!({
-            "name": gate.name, "closed": closed(gate, status.at).is_some(),
+            "name": gate.name, "closed": closed(context, gate, status.at).is_some(),
             "until": gate.until.map(|until| until.to_string()), "class": gate.class, "message": gate.message,
             "needs_person": gate.needs_person,
         })).collect::<Vec<_>>(),
@@ -92,7 +92,7 @@ fn notes(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake])
         notes.push('\n');
     };
     if intakes.is_empty() {
-        add("No line waits to be sent.".to_owned());
+        add("Every line has been taken up.".to_owned());
     } else {
         let mut files = table(&["file", "lines", "waiting", "sha256"]);
         for intake in intakes {
@@ -107,18 +107,33 @@ fn notes(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake])
     if bad > 0 {
         add(format!("{}: `{}`", count(bad, "bad line"), see(context, "dead --class bad_line")));
     }
-    for held in gates.iter().filter_map(|gate| closed(gate, status.at)) {
-        add(format!("Nothing new is sent: {held}"));
+    let held: Vec<String> = gates.iter().filter_map(|gate| closed(context, gate, status.at)).collect();
+    for held in &held {
+        add(wrapped(&format!("Nothing new is sent: {held}")));
     }
-    if let Some(due) = status.next_due {
-        let wait = due.since(status.at);
-        add(if wait.is_zero() { "Something is due now.".to_owned() } else { format!("Next due in {}.", brief(wait)) });
+    if let Some(next) = next(status, !held.is_empty()) {
+        add(next);
     }
     notes
 }
 
+/// When something is due next, in a sentence; none when nothing is, or when what is due now waits for a gate that was
+/// told already.
+pub fn next(status: &Status, is_held: bool) -> Option<String> {
+    let wait = status.next_due?.since(status.at);
+    let is_now = wait.as_secs() == 0;
+    match (status.is_over(), is_now) {
+        (true, true) => Some("A given-up attempt is due to be looked at again.".to_owned()),
+        (true, false) => Some(format!("A given-up attempt is looked at again in {}.", brief(wait))),
+        (false, true) if is_held => None,
+        (false, true) => Some("Something is due now.".to_owned()),
+        (false, false) => Some(format!("Next due in {}.", brief(wait))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::console::Console;
     use super::*;
     use crate::domain::time::Millis;
     use crate::ports::ledger::Count;
@@ -157,11 +172,33 @@ discarded        0
 
     #[test]
     fn json_has_every_state_with_count_and_age() {
-        let json = as_json(&status(), &[], &[]);
+        let console = Console::new(false);
+        let context = Context { data: "d".into(), is_named_by_environment: false, console };
+        let json = as_json(&context, &status(), &[], &[]);
         let states = json["states"].as_object().unwrap();
         assert_eq!(states.len(), State::OF_JOBS.len());
         assert_eq!(states["parked"], json!({"count": 2, "oldest_age_s": 9991}));
         assert_eq!(states["reserving"], json!({"count": 0, "oldest_age_s": null}));
         assert_eq!((&json["bad_lines"], &json["intakes_read"], &json["paused"]), (&json!(1), &json!(3), &json!(null)));
+    }
+
+    #[test]
+    fn what_is_due_next_is_told_as_it_is() {
+        let at = |next_due, counts| Status { next_due: Some(Millis(next_due)), counts, ..status() };
+        let over = status().counts;
+        let open = vec![Count { kind: Kind::Job, state: State::Submitted, items: 1, oldest: None }];
+        let now = status().at.0;
+        assert_eq!(next(&status(), false), None);
+        let said = [(now + 3_600_000, &over), (now, &over), (now + 90_000, &open), (now + 400, &open), (0, &open)]
+            .map(|(due, counts)| next(&at(due, counts.clone()), false).unwrap());
+        let expected = [
+            "A given-up attempt is looked at again in 1h.",
+            "A given-up attempt is due to be looked at again.",
+            "Next due in 1m 30s.",
+            "Something is due now.",
+            "Something is due now.",
+        ];
+        assert_eq!(said, expected);
+        assert_eq!(next(&at(now, open), true), None, "what holds it up was told");
     }
 }

@@ -6,17 +6,20 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::args::{Submit, Tick};
+use super::hint::{quoted, see};
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::progress::closed;
-use super::run::see;
 use super::signal::interruptible;
-use super::table::{align_right, brief, count, low_row, plain, table, text};
+use super::status::next;
+use super::table::{align_right, count, low_row, plain, table, text, wrapped};
 use crate::app::engine::{Engine, Trouble};
-use crate::app::gates::all_gates;
+use crate::app::gates::{all_gates, closed_gates};
 use crate::app::land::{LandError, Landed, check, land};
 use crate::app::report;
+use crate::app::send::operator_message;
 use crate::app::tick;
+use crate::domain::time::Millis;
 
 /// How long a tick may begin new things.
 const TICK: Duration = Duration::from_secs(50);
@@ -44,11 +47,15 @@ pub async fn submit(context: &Context, args: &Submit) -> Result<Exit, Stop> {
     context.console.tell(&json!({"intakes": intakes, "waiting": waiting}))?;
     if !landings.is_empty() {
         context.console.say(&landing_table(&landings))?;
+        let run = match args.files.as_slice() {
+            [file] => format!("run {}", quoted(&file.to_string_lossy())),
+            _ => "run FILE".to_owned(),
+        };
         context.console.say(&format!(
-            "{} to be sent. `{}`, again and again, does that; so does\n`{}`.",
+            "{} to be sent. This does it, again and again:\n  {}\nor this, once for each file:\n  {}",
             if waiting == 1 { "1 line waits".to_owned() } else { format!("{waiting} lines wait") },
             see(context, "tick"),
-            see(context, "run FILE"),
+            see(context, &run),
         ))?;
     }
     if refused.is_empty() { Ok(Exit::Done) } else { Err(Stop::Usage(refused.join("\n"))) }
@@ -95,14 +102,17 @@ pub fn report_landing(context: &Context, file: &Path, landed: &Landed) {
     }
     if landed.bad_lines > 0 {
         console.note(&format!(
-            "{}: {} kept as dead letters; the other lines go on",
+            "{}: {}; the other lines go on",
             file.display(),
             if landed.bad_lines == 1 {
-                "1 bad line is".to_owned()
+                "1 bad line is kept as a dead letter".to_owned()
             } else {
-                format!("{} bad lines are", landed.bad_lines)
+                format!("{} bad lines are kept as dead letters", landed.bad_lines)
             },
         ));
+    }
+    if landed.begins_badly {
+        console.note(&format!("{}: each line must be one whole JSON object", file.display()));
     }
     if !landed.unsent.is_empty() {
         let fields: Vec<&str> = landed.unsent.iter().map(String::as_str).collect();
@@ -133,26 +143,47 @@ async fn tick_once(context: &Context, engine: &Engine) -> Result<Exit, Stop> {
         Err(stop) => return Err(stop.into()),
     };
     let status = report::status(engine).await?;
-    let next = status.next_due.map(|due| due.since(status.at));
+    let gates = all_gates(engine).await?;
+    let held: Vec<String> = gates.iter().filter_map(|gate| closed(context, gate, status.at)).collect();
     context.console.tell(&json!({
         "stepped": ticked.collected.stepped, "consumed": ticked.collected.consumed,
         "sent": ticked.submitted.first, "sent_again": ticked.submitted.again, "lines": ticked.submitted.lines,
         "waiting": status.waiting, "next_due": status.next_due.map(|due| due.to_string()),
     }))?;
     context.console.say(&format!(
-        "{} looked at, {} consumed, {} sent, {} sent again; {} wait.\n{}",
+        "{} looked at, {} consumed, {} sent, {} sent again.\n{} not taken up yet. {}",
         count(ticked.collected.stepped, "job"),
         ticked.collected.consumed,
         ticked.submitted.first,
         ticked.submitted.again,
         count(status.waiting, "line"),
-        next.map_or_else(|| "Nothing is left to do.".to_owned(), |wait| format!("Next due in {}.", brief(wait))),
+        next(&status, !held.is_empty()).unwrap_or_else(|| match status.next_due {
+            Some(_) => "The rest is held up.".to_owned(),
+            None => "Nothing is left to do.".to_owned(),
+        }),
     ))?;
-    for held in all_gates(engine).await?.iter().filter_map(|gate| closed(gate, status.at)) {
-        context.console.note(&format!("held up: {held}"));
+    for held in held {
+        context.console.note(&wrapped(&format!("held up: {held}")));
     }
     if let Some(why) = cut_short {
         context.console.warn(&format!("the tick ended early ({why}); the next one goes on"));
     }
-    Ok(if engine.is_stopping() { Exit::Interrupted } else { Exit::Done })
+    if engine.is_stopping() {
+        return Ok(Exit::Interrupted);
+    }
+    match unmended(engine, status.at).await? {
+        Some(why) => Err(Stop::Person(why)),
+        None => Ok(Exit::Done),
+    }
+}
+
+/// What only a person can mend with this very key. It is told by each tick, and not only by the one that met it: who
+/// reads cron's mails must not take the silence after the first for the end of it.
+async fn unmended(engine: &Engine, now: Millis) -> Result<Option<String>, Stop> {
+    let closed = closed_gates(engine).await?;
+    let unmended = closed.iter().find(|gate| gate.needs_person && gate.until.is_some_and(|until| until > now));
+    Ok(unmended.map(|gate| {
+        let class = gate.class.as_deref().unwrap_or_default();
+        operator_message(engine.gemini.creates_as(), class, gate.message.as_deref().unwrap_or_default())
+    }))
 }

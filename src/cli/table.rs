@@ -62,6 +62,16 @@ pub fn facts(facts: impl IntoIterator<Item = (&'static str, String)>) -> String 
     text(table)
 }
 
+/// A paragraph in as many lines as it takes. A command, which stands in backticks, is kept in one piece for copying.
+pub fn wrapped(paragraph: &str) -> String {
+    const KEPT: &str = "\u{a0}";
+    let parts = paragraph.split('`').enumerate();
+    let parts = parts.map(|(n, part)| if n % 2 == 1 { part.replace(' ', KEPT) } else { part.to_owned() });
+    let mut table = table(&[]);
+    table.add_row(low_row([parts.collect::<Vec<_>>().join("`")], 12));
+    text(table).trim_end().replace(KEPT, " ")
+}
+
 /// Text from elsewhere made harmless for a terminal: one line, without control characters or such as turn the reading
 /// direction.
 pub fn plain(text: &str) -> String {
@@ -110,6 +120,13 @@ a   日本語の長い説明文です。日本語の長い説明文です。日�
 b   xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
     xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
 "#);
+    }
+
+    #[test]
+    fn a_command_is_not_broken_over_lines() {
+        let command = "`gleaner --data 'a folder of work' resume`";
+        let told = wrapped(&format!("{} {command} (a reason)", "word ".repeat(10).trim_end()));
+        assert_eq!(told, format!("{}\n{command} (a reason)", "word ".repeat(10).trim_end()));
     }
 
     #[test]

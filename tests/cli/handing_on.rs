@@ -38,6 +38,8 @@ fn a_command_that_always_fails_parks_its_job_after_five_tries_and_keeps_the_resu
     let bad = folder.run(&["--json", "show", "bad"]).exits(0).json();
     assert_eq!((&bad["state"], &bad["class"]), (&json!("parked"), &json!("internal:consume")));
     assert!(bad["message"].as_str().unwrap().contains("disk quota"), "{bad}");
+    let text = folder.run(&["show", "bad"]).exits(0).out;
+    assert_eq!(text.matches("results/bad.json").count(), 1, "{text}");
     let result: Value = super::json_file(&folder.path(bad["paths"]["result"].as_str().unwrap()));
     assert_eq!(result["idempotency_key"], "bad");
 }

@@ -15,10 +15,17 @@ fn bad_use_exits_2_with_one_clear_sentence_and_leaves_nothing() {
     folder.write("empty.jsonl", "");
     folder.write_jobs("jobs.jsonl", "x", 1);
     std::fs::create_dir(folder.path("folder")).unwrap();
+    let utf16 = "{\"input\": \"x\"}\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    folder.write("utf16.jsonl", [b"\xff\xfe", &utf16[..]].concat());
+    folder.write("utf16-no-bom.jsonl", utf16);
     for (arguments, words) in [
         (&["run", "missing.jsonl", "--simulate"][..], "missing.jsonl: there is no such file"),
         (&["run", "folder", "--simulate"], "folder: it is a directory"),
         (&["run", "empty.jsonl", "--simulate"], "empty.jsonl: the file is empty"),
+        (&["run", "utf16.jsonl", "--simulate"], "utf16.jsonl: the file is UTF-16, and must be UTF-8"),
+        (&["submit", "utf16-no-bom.jsonl"], "utf16-no-bom.jsonl: the file is UTF-16, and must be UTF-8"),
+        (&["run", "-", "--simulate"], "standard input can't be used"),
+        (&["dead", "--limit", "0"], "1 or more"),
         (&["run", "jobs.jsonl", "--simulated"], "--simulated"),
         (&["run", "jobs.jsonl", "--fault", "create-drop=1"], "--simulate"),
         (&["run", "jobs.jsonl", "--simulate", "--fault", "create-dorp=1"], "create-dorp"),
@@ -39,6 +46,23 @@ fn bad_use_exits_2_with_one_clear_sentence_and_leaves_nothing() {
         assert!(said.err.contains(words) && said.out.is_empty(), "{arguments:?}: {} {}", said.out, said.err);
         assert!(!folder.path(".gleaner").exists() && !folder.path("elsewhere").exists(), "{arguments:?}");
     }
+}
+
+#[test]
+fn a_file_of_one_json_text_over_many_lines_is_told_what_a_line_is() {
+    let folder = Folder::new();
+    folder.write("pretty.jsonl", "\n{\n  \"input\": \"x\"\n}\n");
+    folder.write("array.jsonl", "[\n{\"input\": \"x\"}\n]\n");
+    folder.write("one.jsonl", "[{\"input\": \"x\"}]\n");
+    for file in ["pretty.jsonl", "array.jsonl", "one.jsonl"] {
+        let said = folder.run(&["submit", file]).exits(0);
+        let hint = format!("{file}: each line must be one whole JSON object\n");
+        assert_eq!(said.err.matches(&hint).count(), 1, "{}", said.err);
+    }
+    folder.write("later.jsonl", "{\"input\": \"x\"}\nno json\n");
+    let said = folder.run(&["submit", "later.jsonl"]).exits(0);
+    assert!(!said.err.contains("each line must"), "{}", said.err);
+    assert!(said.err.contains("later.jsonl: 1 bad line is kept as a dead letter;"), "{}", said.err);
 }
 
 #[test]
@@ -78,6 +102,8 @@ fn simulated_and_real_work_never_mix() {
     for command in [&["run", "jobs.jsonl"][..], &["tick"], &["submit", "jobs.jsonl"], &["cancel", "x"]] {
         let said = folder.run_with(&simulator, &[&["--data", "play"], command].concat()).exits(2);
         assert!(said.err.contains("play holds simulated work") && said.err.contains("--simulate"), "{}", said.err);
+        let without_a_key = folder.run(&[&["--data", "play"], command].concat()).exits(2);
+        assert_eq!(without_a_key.err, said.err);
     }
     folder.run_with(&simulator, &["--data", "work", "run", "jobs.jsonl"]).exits(0);
     for command in [&["run", "jobs.jsonl"][..], &["tick"], &["submit", "jobs.jsonl"], &["cancel", "x"]] {
@@ -107,7 +133,7 @@ fn a_rejected_key_is_the_operators_and_charges_no_job() {
     let folder = Folder::new();
     folder.write("jobs.jsonl", "{\"input\": \"a\", \"idempotency_key\": \"job-a\"}\n{\"input\": \"b\"}\n");
     let said = folder.run_with(&simulator, &["--json", "run", "jobs.jsonl"]).exits(1);
-    assert_eq!(said.err.matches("Gemini refuses this API key").count(), 1, "{}", said.err);
+    assert_eq!(said.err.matches("Gemini refuses the API key with the fingerprint ").count(), 1, "{}", said.err);
     assert!(said.err.contains("GEMINI_API_KEY") && !said.err.contains("AIza-a-key"), "{}", said.err);
     assert_eq!((&said.json()["parked"], &said.json()["consumed"]), (&json!(0), &json!(0)));
     let job = folder.run(&["--json", "show", "job-a"]).exits(0).json();

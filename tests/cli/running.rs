@@ -162,7 +162,7 @@ fn interrupt(name: &str) {
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut err, &mut rest).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
-    assert!(rest.contains("5 jobs open, 0 lines not sent yet") && rest.contains(" run jobs.jsonl"), "{rest}");
+    assert!(rest.contains("5 jobs open, 0 lines not taken up yet") && rest.contains(" run jobs.jsonl"), "{rest}");
     assert!(!rest.contains("AIza"), "{rest}");
     let status = folder.run(&["--json", "status"]).exits(0).json();
     assert_eq!(status["states"]["submitted"]["count"], 5);
@@ -198,7 +198,8 @@ fn a_second_ctrl_c_does_not_wait_and_loses_nothing() {
     signal(&child, "INT");
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut err, &mut rest).unwrap();
-    assert!(rest.contains("Nothing is lost"), "{rest}");
+    assert!(rest.contains("Nothing is lost") && rest.contains("This goes on:\n"), "{rest}");
+    assert!(rest.contains(" run jobs.jsonl --simulate --on-result 'touch busy; exec sleep 600'\n"), "{rest}");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let json = folder.run(&["--json", "run", "jobs.jsonl", "--simulate"]).exits(0).json();
     assert_eq!(json["consumed"], 2);
