@@ -12,6 +12,7 @@ use crate::domain::intake::Intake;
 use crate::domain::interaction::Standing;
 use crate::domain::item::{BadLine, Item};
 use crate::domain::job::{Fate, Handle, Job, MESSAGE_BYTES, State, clip};
+use crate::domain::moves::Now;
 use crate::ports::gemini::ReadError;
 use crate::ports::ledger::ReplaceError;
 
@@ -169,22 +170,15 @@ pub async fn cancel_intake(engine: &Engine, intake: Intake, reason: &str) -> Res
     }
 }
 
-async fn mark(engine: &Engine, mut intake: Intake, reason: &str) -> Result<(), Trouble> {
-    loop {
-        if intake.state != State::Reading || intake.cancelled.is_some() {
-            return Ok(());
+/// Marks it, so that whoever takes its lines next discards them.
+async fn mark(engine: &Engine, intake: Intake, reason: &str) -> Result<(), Trouble> {
+    let change = |intake: &mut Intake, now: Now<'_>| {
+        let news = intake.state == State::Reading && intake.cancelled.is_none();
+        if news {
+            intake.cancelled = Some(reason.to_owned());
+            intake.due_at = Some(intake.lease.as_ref().map_or(now.at, |lease| lease.until));
         }
-        let read = intake.rev.clone();
-        intake.cancelled = Some(reason.to_owned());
-        intake.due_at = Some(intake.lease.as_ref().map_or_else(|| engine.clock.now(), |lease| lease.until));
-        match engine.replace(&read, Item::Intake(intake)).await {
-            Ok(_) => return Ok(()),
-            Err(ReplaceError::Stale(Some(found))) => match *found {
-                Item::Intake(found) => intake = found,
-                other => return Err(Trouble::NeedsPerson(format!("the ledger item {} is no intake", other.id()))),
-            },
-            Err(ReplaceError::Stale(None)) => return Err(Trouble::NeedsPerson("the intake has vanished".to_owned())),
-            Err(ReplaceError::Ledger(error)) => return Err(error.into()),
-        }
-    }
+        news
+    };
+    engine.settle_intake(intake, change).await.map(drop)
 }

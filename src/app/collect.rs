@@ -140,10 +140,14 @@ async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<bool, Tr
                     Seen::GivenUp(class, message) => job.give_up(id, class, message, now),
                     Seen::Missing(message) => job.missing(id, message, now),
                     Seen::Hidden(why) => {
-                        debug!(job.key = %job.key, job.handle = id, error = why, "it can't be looked at");
+                        warn!(job.key = %job.key, job.handle = id, "it can't be looked at: {why}");
                         job.look_failed(id, None, now);
                     }
                     Seen::NoNews(why, delay) => {
+                        // Once is nothing; what goes on must be told.
+                        if job.handle(id).is_some_and(|handle| handle.polls > 0 && handle.polls.is_multiple_of(10)) {
+                            warn!(job.key = %job.key, job.handle = id, "no look at it has been answered well for a while: {why}");
+                        }
                         debug!(job.key = %job.key, job.handle = id, error = why, "no news; looking again later");
                         job.look_failed(id, *delay, now);
                     }

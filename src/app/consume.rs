@@ -3,16 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tracing::{info, warn};
 
 use super::engine::{Engine, Trouble};
 use super::look::{Answer, Seen, look_at};
 use super::report::every;
-use crate::domain::item::Item;
+use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Fate, InputRef, Job, JobKey, State};
 use crate::domain::policy::CONSUME_TRIES;
+use crate::ports::handover::HandoverError;
 use crate::ports::objects::{ObjectError, Put};
 
 /// The object of a job's result.
@@ -83,9 +84,6 @@ pub async fn again(engine: &Engine, job: &Job) -> Result<bool, Trouble> {
 /// Trouble with the ledger.
 pub async fn hand_on_again(engine: &Engine, sha256: &str) -> Result<u64, Trouble> {
     let mut due = 0;
-    if !engine.handover.is_anybody() {
-        return Ok(due);
-    }
     for item in every(engine, State::Parked, usize::MAX).await? {
         if let Item::Job(job) = item
             && job.input.intake == sha256
@@ -102,13 +100,17 @@ async fn consume(engine: &Engine, job: Job, holder: &str, answer: Option<Answer>
     let (job, outcome) = engine.hold(job, work).await;
     let mine = |job: &Job| job.state == State::Done && job.lease.as_ref().is_some_and(|lease| lease.holder == holder);
     match outcome {
-        Ok(()) => {
+        Ok(paid_before) => {
+            if paid_before {
+                warn!(job.key = %job.key, "its result was there already, by a handle that this ledger does not know: it was paid for before");
+            }
             let by_us = AtomicBool::new(false);
             let stored = engine
                 .settle(job, |job, now| {
                     let mine = mine(job);
                     by_us.store(mine, Ordering::Relaxed);
                     if mine {
+                        job.possible_duplicates = job.possible_duplicates.saturating_add(u32::from(paid_before));
                         job.consumed(now);
                     }
                     mine
@@ -168,8 +170,9 @@ impl From<ObjectError> for Failure {
     }
 }
 
-/// Writes the result if it isn't there yet, and hands on what is there: the first durable result stays.
-async fn persist_and_hand_on(engine: &Engine, job: Job, answer: Option<Answer>) -> Result<(), Failure> {
+/// Writes the result if it isn't there yet, and hands on what is there: the first durable result stays. True: what is
+/// there came by a handle that this ledger doesn't know, so the job had been answered, and paid for, before.
+async fn persist_and_hand_on(engine: &Engine, job: Job, answer: Option<Answer>) -> Result<bool, Failure> {
     let name = result_object(&job.key);
     let result = match (engine.objects.size(&name).await?, answer) {
         (Some(_), _) => engine.objects.get(&name).await?,
@@ -179,13 +182,40 @@ async fn persist_and_hand_on(engine: &Engine, job: Job, answer: Option<Answer>) 
             persist(engine, &job, &answer).await?
         }
     };
-    let handed = engine.handover.hand_on(&job.key, result).await;
-    handed.map_err(|error| Failure {
-        message: error.to_string(),
-        result_is_durable: true,
-        charged: true,
-        trouble: None,
-    })
+    let paid_before = check(&job, &result)?;
+    let intake = engine.ledger.get(&ItemId::intake(&job.input.intake)).await.map_err(Trouble::from)?;
+    let receiver = match &intake {
+        Some(Item::Intake(intake)) => intake.on_result.as_deref(),
+        _ => None,
+    };
+    match engine.handover.hand_on(&job.key, receiver, result).await {
+        Ok(()) => Ok(paid_before),
+        Err(HandoverError::Refused(message)) => {
+            Err(Failure { message, result_is_durable: true, charged: true, trouble: None })
+        }
+        Err(error @ HandoverError::NeedsPerson(_)) => {
+            Err(Failure { result_is_durable: true, ..Trouble::NeedsPerson(error.to_string()).into() })
+        }
+    }
+}
+
+/// What names a result file as a job's.
+#[derive(Debug, Deserialize)]
+struct Names {
+    idempotency_key: JobKey,
+    handle: String,
+}
+
+/// Whether the bytes under a result's name are a result of this job; true when by a handle that isn't on record.
+fn check(job: &Job, result: &[u8]) -> Result<bool, Failure> {
+    match serde_json::from_slice::<Names>(result) {
+        Ok(names) if names.idempotency_key == job.key => Ok(job.handle(&names.handle).is_none()),
+        _ => {
+            let name = result_object(&job.key);
+            let why = format!("{name} is there already and is no result of this job: move it away, then run again");
+            Err(Trouble::NeedsPerson(why).into())
+        }
+    }
 }
 
 async fn persist(engine: &Engine, job: &Job, answer: &Answer) -> Result<Bytes, Failure> {

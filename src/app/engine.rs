@@ -9,6 +9,7 @@ use tracing::warn;
 
 use super::lines::Headers;
 use super::settings::Settings;
+use crate::domain::intake::Intake;
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Job, Rev};
 use crate::domain::moves::Now;
@@ -184,6 +185,33 @@ impl Engine {
                 },
                 Ok(other) => return Err(lost(&other.id())),
                 Err(ReplaceError::Stale(None)) => return Err(lost(&Item::Job(stored).id())),
+                Err(ReplaceError::Ledger(error)) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Changes an intake whatever has become of it meanwhile, as [`Engine::settle`] does a job.
+    ///
+    /// # Errors
+    /// Trouble with the ledger, or an intake that is not there any more.
+    pub async fn settle_intake(
+        &self,
+        mut intake: Intake,
+        change: impl Fn(&mut Intake, Now<'_>) -> bool,
+    ) -> Result<Intake, Trouble> {
+        loop {
+            let read = intake.rev.clone();
+            let id = ItemId::intake(&intake.sha256);
+            if !change(&mut intake, self.now()) {
+                return Ok(intake);
+            }
+            match self.replace(&read, Item::Intake(intake)).await {
+                Ok(Item::Intake(stored)) => return Ok(stored),
+                Err(ReplaceError::Stale(Some(found))) => match *found {
+                    Item::Intake(found) => intake = found,
+                    other => return Err(lost(&other.id())),
+                },
+                Ok(_) | Err(ReplaceError::Stale(None)) => return Err(lost(&id)),
                 Err(ReplaceError::Ledger(error)) => return Err(error.into()),
             }
         }

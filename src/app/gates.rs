@@ -9,7 +9,8 @@ use tracing::{debug, info, warn};
 
 use super::engine::{Engine, Trouble};
 use super::report::every;
-use crate::domain::classify::{Judgement, Verdict};
+use super::send::operator_message;
+use crate::domain::classify::{Judgement, Verdict, may_be_shared};
 use crate::domain::gate::{Answer, EVERYTHING, Gate, name};
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Mode, State};
@@ -20,8 +21,11 @@ use crate::ports::ledger::{CreateError, ReplaceError};
 /// How long a gate as it was read is taken for true: a `pause` in another process works within this time.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// How many creates in a row may stay unclear before their gate closes.
-pub const UNCLEAR_IN_A_ROW: u32 = 8;
+/// How many creates in a row may stay unclear, or be refused alike, before their gate closes.
+pub const IN_A_ROW: u32 = 8;
+
+/// The class of a gate that closed since creates were refused alike.
+pub const ALIKE: &str = "operator:alike";
 
 /// How soon to ask again while a person's pause lasts.
 const PAUSED: Duration = Duration::from_secs(5);
@@ -49,23 +53,22 @@ fn shut(until: Option<Millis>, now: Millis) -> Pass {
 pub struct Gates<'a> {
     engine: &'a Engine,
     seen: Mutex<HashMap<String, (Millis, Option<Gate>)>>,
-    /// Creates in a row that stayed unclear, by gate.
-    unclear: Mutex<HashMap<String, u32>>,
+    /// The class of the last refusal of a job's own and how often it came in a row, by gate.
+    alike: Mutex<HashMap<String, (String, u32)>>,
 }
 
 impl<'a> Gates<'a> {
     /// Nothing seen yet.
     #[must_use]
     pub fn new(engine: &'a Engine) -> Self {
-        Self { engine, seen: Mutex::default(), unclear: Mutex::default() }
+        Self { engine, seen: Mutex::default(), alike: Mutex::default() }
     }
 
     fn name(&self, mode: Mode, model: &str) -> String {
         name(self.engine.gemini.creates_as(), mode, model)
     }
 
-    /// Asks to submit one job. A `Probe` must be told its end by [`Gates::accepted`], [`Gates::refused`],
-    /// [`Gates::unclear`] or [`Gates::no_news`].
+    /// Asks to submit one job. A `Probe` must be told its end by one of the methods below.
     ///
     /// # Errors
     /// Trouble with the ledger.
@@ -102,23 +105,37 @@ impl<'a> Gates<'a> {
         }
     }
 
-    /// Gemini took the create, or refused it for a reason of its own: the queue moves.
+    /// Gemini took the create: the queue moves.
     ///
     /// # Errors
     /// Trouble with the ledger.
     pub async fn accepted(&self, mode: Mode, model: &str, pass: &Pass) -> Result<(), Trouble> {
-        self.definite(mode, model);
-        let Pass::Probe(token) = pass else { return Ok(()) };
-        info!(gate.model = model, "the probe went through: the gate is open");
-        self.change(&self.name(mode, model), |gate, now| {
-            let mine = gate.probe.as_ref().is_some_and(|probe| &probe.holder == token);
-            if mine {
+        self.alike.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name(mode, model));
+        self.answered(mode, model, pass).await
+    }
+
+    /// A create got a definite answer: a row of unclear ones ends, and a probed gate opens.
+    async fn answered(&self, mode: Mode, model: &str, pass: &Pass) -> Result<(), Trouble> {
+        let name = self.name(mode, model);
+        let token = match pass {
+            Pass::Probe(token) => Some(token),
+            _ if self.last_seen(&name).is_some_and(|gate| gate.unclear > 0) => None,
+            _ => return Ok(()),
+        };
+        self.change(&name, |gate, now| {
+            let ours = token.is_some() && gate.probe.as_ref().map(|probe| &probe.holder) == token;
+            let news = ours || gate.unclear > 0;
+            gate.unclear = 0;
+            if ours {
                 gate.reopen(now.at);
             }
-            mine
+            news
         })
-        .await
-        .map(drop)
+        .await?;
+        if token.is_some() {
+            info!(gate.model = model, "the probe went through: the gate is open");
+        }
+        Ok(())
     }
 
     /// The create was refused for the whole queue. Returns until when the gate is closed.
@@ -152,19 +169,21 @@ impl<'a> Gates<'a> {
     }
 
     /// It is unclear whether Gemini took the create. One such answer says nothing about the queue; when a probe gets
-    /// it, or [`UNCLEAR_IN_A_ROW`] creates in a row, Gemini is most likely down: the gate closes as for a refusal, so
-    /// that a file's attempts aren't used up, and perhaps paid for, one after the other.
+    /// it, or [`IN_A_ROW`] creates in a row, Gemini is most likely down: the gate closes as for a refusal, so that a
+    /// file's attempts aren't used up, and perhaps paid for, one after the other. The row is counted on the gate, so
+    /// that ticks and processes that send little each count together.
     ///
     /// # Errors
     /// Trouble with the ledger.
     pub async fn unclear(&self, mode: Mode, model: &str, pass: &Pass, why: &str) -> Result<(), Trouble> {
-        let in_a_row = {
-            let mut unclear = self.unclear.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = unclear.entry(self.name(mode, model)).or_default();
-            *count += 1;
-            *count
-        };
-        if in_a_row < UNCLEAR_IN_A_ROW && !matches!(pass, Pass::Probe(_)) {
+        let gate = self
+            .change(&self.name(mode, model), |gate, now| {
+                gate.unclear = gate.unclear.saturating_add(1);
+                gate.since = now.at;
+                true
+            })
+            .await?;
+        if gate.unclear < IN_A_ROW && !matches!(pass, Pass::Probe(_)) {
             return Ok(());
         }
         let judgement = Judgement { verdict: Verdict::Queue, class: "queue:unclear".to_owned(), delay: None };
@@ -172,9 +191,36 @@ impl<'a> Gates<'a> {
         self.refused(mode, model, &judgement, &message).await.map(drop)
     }
 
-    /// Gemini gave a definite answer to a create.
-    fn definite(&self, mode: Mode, model: &str) {
-        self.unclear.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name(mode, model));
+    /// The create was refused for a reason of its own. One such answer opens a probed gate, for the queue moves; when
+    /// [`IN_A_ROW`] creates in a row are refused alike and none is accepted between, the reason is not the jobs' own
+    /// (a model that isn't there, an option that all lines share): the gate closes for a person.
+    ///
+    /// # Errors
+    /// Trouble with the ledger; the refusals that are alike, for a person.
+    pub async fn refused_alone(
+        &self,
+        mode: Mode,
+        model: &str,
+        pass: &Pass,
+        judgement: &Judgement,
+        message: &str,
+    ) -> Result<(), Trouble> {
+        let in_a_row = {
+            let mut alike = self.alike.lock().unwrap_or_else(PoisonError::into_inner);
+            let row = alike.entry(self.name(mode, model)).or_default();
+            *row = if row.0 == judgement.class {
+                (judgement.class.clone(), row.1 + 1)
+            } else {
+                (judgement.class.clone(), 1)
+            };
+            row.1
+        };
+        if in_a_row < IN_A_ROW || !may_be_shared(&judgement.class) {
+            return self.answered(mode, model, pass).await;
+        }
+        let judgement = Judgement { verdict: Verdict::Operator, class: ALIKE.to_owned(), delay: None };
+        self.refused(mode, model, &judgement, message).await?;
+        Err(Trouble::NeedsPerson(operator_message(self.engine.gemini.creates_as(), ALIKE, message)))
     }
 
     /// The probe was not used: the next one may try at once.
@@ -201,6 +247,11 @@ impl<'a> Gates<'a> {
         }
         let stored = self.engine.ledger.get(&ItemId::gate(name)).await?;
         Ok(self.remember(name, stored))
+    }
+
+    fn last_seen(&self, name: &str) -> Option<Gate> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(name).and_then(|(_, gate)| gate.clone())
     }
 
     fn remember(&self, name: &str, item: Option<Item>) -> Option<Gate> {

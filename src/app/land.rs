@@ -15,6 +15,7 @@ use super::lines::{Reading, check_mode, header, object_name, read_line};
 use crate::domain::intake::{Cursor, Intake};
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Mode, State};
+use crate::domain::moves::Now;
 use crate::ports::ledger::CreateError;
 
 /// How many bad lines a landing reports one by one; all of them are kept as dead letters.
@@ -91,6 +92,7 @@ pub async fn land(engine: &Engine, path: &Path) -> Result<Landed, LandError> {
         lines: scan.lines,
         landed_at: now,
         mixed: scan.targets.len() > 1,
+        on_result: None,
         cancelled: None,
         cursor: scan.start,
     };
@@ -159,6 +161,20 @@ async fn open(path: &Path) -> Result<File, String> {
 fn is_utf16(head: &[u8]) -> bool {
     let nuls = head.iter().filter(|byte| **byte == 0).count();
     head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") || nuls > head.len() / 8
+}
+
+/// Writes down to which command the results of an intake are handed on. Asked for once, it holds for every process that
+/// collects one of them, until another one is asked for.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn hand_results_to(engine: &Engine, intake: Intake, command: &str) -> Result<(), Trouble> {
+    let change = |intake: &mut Intake, _: Now<'_>| {
+        let news = intake.on_result.as_deref() != Some(command);
+        intake.on_result = Some(command.to_owned());
+        news
+    };
+    engine.settle_intake(intake, change).await.map(drop)
 }
 
 /// sha256 and length of a file.

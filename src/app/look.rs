@@ -11,6 +11,7 @@ use crate::domain::classify::{Delay, Judgement, Met, Verdict, classify};
 use crate::domain::extract::extract;
 use crate::domain::failure::Failure;
 use crate::domain::interaction::{Interaction, Standing};
+use crate::domain::item::ItemId;
 use crate::domain::job::{Handle, Job};
 use crate::domain::line::KEY_LABEL;
 use crate::ports::gemini::ReadError;
@@ -81,6 +82,13 @@ fn contradiction(job: &Job, handle: &Handle, interaction: &Interaction) -> Optio
 async fn judge(engine: &Engine, job: &Job, interaction: Interaction) -> Result<Seen, Trouble> {
     let fixed = |verdict, class: &str| Judgement { verdict, class: class.to_owned(), delay: None };
     let status = interaction.status.clone();
+    if interaction.standing() == Standing::Completed
+        && let Some(owner) = engine.ledger.by_handle(&interaction.id).await?
+        && owner != ItemId::job(&job.key)
+    {
+        error!(job.key = %job.key, job.handle = interaction.id, owner = %owner, "Gemini gave one handle to two jobs");
+        return Ok(Seen::GivenUp("foreign_handle", format!("its handle is that of {owner}")));
+    }
     Ok(match interaction.standing() {
         Standing::Running => Seen::Running,
         Standing::Completed => {

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use tracing::{debug, error, info, warn};
 
 use super::engine::{Engine, Trouble};
-use super::gates::{Gates, Pass};
-use crate::domain::classify::{Judgement, Met, Verdict, classify};
+use super::gates::{ALIKE, Gates, Pass};
+use crate::domain::classify::{Judgement, Met, Verdict, classify, is_foreign};
 use crate::domain::interaction::Interaction;
 use crate::domain::job::{Handle, Job, KeyId, State};
 use crate::domain::line::JobLine;
@@ -50,7 +50,7 @@ pub async fn send(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job, lin
         return Ok(Sent::NotSent);
     };
     let nonce = job.nonce.clone();
-    let body = Bytes::from(line.create_body(&engine.settings.model));
+    let body = Bytes::from(line.create_body(&job.model));
     let (job, answer) = engine.hold(job, engine.gemini.create_interaction(body)).await;
     match answer {
         Ok(interaction) => {
@@ -69,14 +69,17 @@ pub async fn send(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job, lin
             close(engine, gates, job, &judgement, &format!("Gemini could not be reached: {why}")).await
         }
         Err(CreateError::Refused(failure)) => {
-            let judgement = classify(&failure, Met::OnCreate);
+            let judgement = match is_foreign(&failure) {
+                true => Judgement { verdict: Verdict::Operator, class: "operator:address".to_owned(), delay: None },
+                false => classify(&failure, Met::OnCreate),
+            };
             let message = failure.summary();
             match judgement.verdict {
                 Verdict::Queue | Verdict::Operator => close(engine, gates, job, &judgement, &message).await,
                 Verdict::Permanent | Verdict::Retryable => {
                     info!(job.key = %job.key, job.class = judgement.class, "refused");
                     engine.settle(job, |job, now| job.refused(&nonce, &judgement, &message, now)).await?;
-                    gates.accepted(mode, &model, pass).await?;
+                    gates.refused_alone(mode, &model, pass, &judgement, &message).await?;
                     Ok(Sent::Refused)
                 }
             }
@@ -158,10 +161,16 @@ async fn close(
 #[must_use]
 pub fn operator_message(key: &KeyId, class: &str, message: &str) -> String {
     let mend = match class {
-        "operator:billing" => "enable billing for the key's project, or use a key of another project",
+        "operator:billing" => "enable billing for the key's project, or use a key of a project that Gemini serves",
+        "operator:address" => "set GEMINI_BASE_URL to where Gemini is, or leave it unset",
+        ALIKE => "look at the model and the options that all lines share; those refused so far are dead letters",
         _ => "set GEMINI_API_KEY to a key that is valid for the Gemini API",
     };
-    format!(
-        "Gemini refuses the API key with the fingerprint {key} ({class}): {message}\nTo mend it: {mend}. No job was charged for it; run again afterwards."
-    )
+    let what = match class {
+        "operator:address" => "what answers there is not Gemini".to_owned(),
+        ALIKE => "Gemini refuses one create after the other for the same reason".to_owned(),
+        _ => format!("Gemini refuses the API key with the fingerprint {key}"),
+    };
+    let charged = if class == ALIKE { "" } else { " No job was charged for it;" };
+    format!("{what} ({class}): {message}\nTo mend it: {mend}.{charged} Run again afterwards.")
 }

@@ -37,6 +37,8 @@ pub struct Settings {
     pub concurrency: usize,
     /// `GLEANER_HTTP_TIMEOUT`: one request.
     pub http_timeout: Duration,
+    /// `GLEANER_ON_RESULT_TIMEOUT`: how long a command may take that a result is handed on to.
+    pub on_result_timeout: Duration,
     /// The waits and choices behind a job's moves.
     pub policy: Policy,
 }
@@ -50,6 +52,7 @@ impl Default for Settings {
             deadline: Duration::from_secs(72 * 3600),
             concurrency: 16,
             http_timeout: Duration::from_secs(60),
+            on_result_timeout: Duration::from_secs(10 * 60),
             policy: Policy::default(),
         }
     }
@@ -75,6 +78,7 @@ pub const NAMES: &[(&str, &str, &str)] = &[
     ("GLEANER_BACKOFF_MAX", "30s", "back-off between attempts: cap"),
     ("GLEANER_GATE_WAIT", "30s", "how long submission stops when Gemini refuses and names no time; doubles"),
     ("GLEANER_GATE_WAIT_MAX", "10m", "where that doubling ends"),
+    ("GLEANER_ON_RESULT_TIMEOUT", "10m", "one command of --on-result"),
     ("GLEANER_LOG", "warn", "log filter for standard error, such as info or gleaner=debug"),
 ];
 
@@ -94,6 +98,7 @@ impl Settings {
         number(source, "GLEANER_CONCURRENCY", 1..=1000, &mut self.concurrency)?;
         duration(source, "GLEANER_DEADLINE", Duration::from_secs(1), &mut self.deadline)?;
         duration(source, "GLEANER_HTTP_TIMEOUT", at_least_a_moment, &mut self.http_timeout)?;
+        duration(source, "GLEANER_ON_RESULT_TIMEOUT", at_least_a_moment, &mut self.on_result_timeout)?;
         let policy = &mut self.policy;
         duration(source, "GLEANER_SUBMIT_LEASE", Duration::from_millis(100), &mut policy.submit_lease)?;
         duration(source, "GLEANER_UNCLEAR_GRACE", Duration::ZERO, &mut policy.unclear_grace)?;

@@ -71,7 +71,7 @@ async fn submit_again(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Resu
 }
 
 async fn submit_lines(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Result<Taken, Trouble> {
-    let mut all = Taken::default();
+    let (mut all, mut trouble) = (Taken::default(), None);
     let due = engine.ledger.due(&[State::Reading], engine.clock.now(), PAGE).await?;
     for item in due {
         if engine.is_stopping() || engine.clock.now() >= until {
@@ -81,12 +81,19 @@ async fn submit_lines(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Resu
             continue;
         }
         if let Item::Intake(intake) = item {
-            let taken = take_lines(engine, gates, intake, until).await?;
-            all.lines += taken.lines;
-            all.sent += taken.sent;
+            match take_lines(engine, gates, intake, until).await {
+                Ok(taken) => {
+                    all.lines += taken.lines;
+                    all.sent += taken.sent;
+                }
+                // One file's trouble (its object is missing, say) holds up no other file.
+                Err(stop) => {
+                    trouble.get_or_insert(stop);
+                }
+            }
         }
     }
-    Ok(all)
+    trouble.map_or(Ok(all), Err)
 }
 
 /// Takes the lines of one intake only, whatever else is due, until `until`. Lines of a cancelled intake become

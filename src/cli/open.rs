@@ -21,7 +21,7 @@ use crate::app::lines::Headers;
 use crate::app::settings::{SettingError, Settings};
 use crate::ports::clock::Clock;
 use crate::ports::gemini::Gemini;
-use crate::ports::handover::{Handover, Nobody};
+use crate::ports::handover::Handover;
 use crate::ports::ids::Ids;
 use crate::ports::ledger::LedgerError;
 use crate::ports::objects::{ObjectError, Objects};
@@ -251,10 +251,10 @@ async fn desk(context: &Context, checked: Checked, on_result: Option<&str>) -> R
             (Arc::new(client(&settings, running.base_url(), vec![key])?), Some(running))
         }
     };
-    let handover: Arc<dyn Handover> = match on_result {
-        Some(command) => Arc::new(CommandHandover::new(command.to_owned(), folder.root.join("results"))),
-        None => Arc::new(Nobody),
-    };
+    let results = folder.root.join("results");
+    let timeout = settings.on_result_timeout;
+    let command = on_result.map(str::to_owned);
+    let handover: Arc<dyn Handover> = Arc::new(CommandHandover::new(command, results, timeout, Arc::clone(&clock)));
     let engine = Engine {
         ledger: folder.ledger,
         objects: folder.objects,

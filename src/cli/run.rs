@@ -1,7 +1,5 @@
 //! `run`: a file taken in and driven to its end.
 
-use std::path::Path;
-
 use super::args::Run;
 use super::hint::{see, this_command};
 use super::open::{self, Context};
@@ -13,19 +11,22 @@ use super::table::{align_right, count, table, text};
 use crate::app::drive::{Drove, drive};
 use crate::app::engine::{Engine, Trouble};
 use crate::app::gates::try_mended;
-use crate::app::land::{check, land};
+use crate::app::land::{check, hand_results_to, land};
 use crate::app::report::{Progress, Tally, progress};
 
 /// Runs it.
 pub async fn run(context: &Context, args: &Run) -> Result<Exit, Stop> {
     check(&args.file).await?;
     let desk = open::work(context, &args.work.simulate, args.work.on_result.as_deref()).await?;
-    interruptible(&desk.engine, &context.console, drive_file(context, &desk.engine, &args.file)).await
+    interruptible(&desk.engine, &context.console, drive_file(context, &desk.engine, args)).await
 }
 
-async fn drive_file(context: &Context, engine: &Engine, file: &Path) -> Result<Exit, Stop> {
-    let landed = land(engine, file).await?;
-    report_landing(context, file, &landed);
+async fn drive_file(context: &Context, engine: &Engine, args: &Run) -> Result<Exit, Stop> {
+    let landed = land(engine, &args.file).await?;
+    report_landing(context, &args.file, &landed);
+    if let Some(command) = &args.work.on_result {
+        hand_results_to(engine, landed.intake.clone(), command).await?;
+    }
     try_mended(engine).await?;
     let mut watch = Watch::new(context, landed.intake.lines)?;
     let driven = drive(engine, &landed.intake.sha256, |progress, gates| {

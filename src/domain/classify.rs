@@ -107,6 +107,22 @@ pub fn exhausted(class: &str) -> String {
     format!("exhausted:{rest}")
 }
 
+/// Whether a refusal of a create doesn't come from Gemini at all: a path that nobody knows there, and no error of
+/// either dialect. A wrong address is no job's fault.
+#[must_use]
+pub fn is_foreign(failure: &Failure) -> bool {
+    let no_dialect = failure.code.is_none() && failure.status.is_none();
+    no_dialect && matches!(failure.http, Some(404 | 405 | 407 | 421 | 426))
+}
+
+/// Whether a class speaks of something that jobs share (access, the model, the address) rather than of one job's own
+/// content: when it comes again and again, the jobs are not to blame.
+#[must_use]
+pub fn may_be_shared(class: &str) -> bool {
+    const SHARED: [&str; 8] = ["401", "402", "403", "404", "405", "407", "421", "451"];
+    class.strip_prefix("permanent:").is_some_and(|code| SHARED.contains(&code))
+}
+
 /// Judges a failure. A code decides before a status word, a status word before message text.
 ///
 /// In full: `error.code`, then the block and the finish reason, then the status of the HTTP answer (an error's only),

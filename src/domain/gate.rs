@@ -27,6 +27,9 @@ pub struct Gate {
     /// Refusals in a row that named no delay of their own: the default delay grows with them.
     #[serde(default)]
     pub refusals: u32,
+    /// Creates in a row that stayed unclear.
+    #[serde(default)]
+    pub unclear: u32,
     /// Why it was closed: a class such as `queue:429`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
@@ -72,6 +75,7 @@ impl Gate {
             since: now,
             until: None,
             refusals: 0,
+            unclear: 0,
             class: None,
             message: None,
             needs_person: false,
@@ -136,6 +140,7 @@ impl Gate {
     pub fn reopen(&mut self, now: Millis) {
         self.until = None;
         self.refusals = 0;
+        self.unclear = 0;
         self.probe = None;
         self.class = None;
         self.message = None;

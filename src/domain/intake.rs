@@ -34,6 +34,9 @@ pub struct Intake {
     /// holding up the lines behind them.
     #[serde(default)]
     pub mixed: bool,
+    /// The command that each of its results is handed on to, whichever process collects it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_result: Option<String>,
     /// Why a person cancelled it: its remaining lines become `discarded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<String>,

@@ -8,21 +8,24 @@ use thiserror::Error;
 
 use crate::domain::job::JobKey;
 
-/// The receiver did not take the result. It is tried again, at most five times in all.
+/// Why a result was not handed on.
 #[derive(Debug, Error)]
-#[error("handing on the result failed: {0}")]
-pub struct HandoverError(pub String);
+pub enum HandoverError {
+    /// The receiver did not take this result. It is tried again, at most five times in all.
+    #[error("handing on the result failed: {0}")]
+    Refused(String),
+    /// Nothing can be handed on until a person acts: a command that isn't there, a machine without processes or
+    /// temporary files. No result is to blame.
+    #[error("no result can be handed on: {0}")]
+    NeedsPerson(String),
+}
 
-/// Takes each durable result once more than never: at least once, always with the same id.
+/// Takes each durable result: at least once, always with the same id.
 #[async_trait]
 pub trait Handover: fmt::Debug + Send + Sync {
-    /// Hands on the bytes of `results/<id>.json`. Returns when the receiver has taken it.
-    async fn hand_on(&self, id: &JobKey, result: Bytes) -> Result<(), HandoverError>;
-
-    /// Whether anybody takes results at all.
-    fn is_anybody(&self) -> bool {
-        true
-    }
+    /// Hands on the bytes of `results/<id>.json`, to the `receiver` that the job's intake names, else to the
+    /// process's own, else to nobody. Returns when the receiver has taken it.
+    async fn hand_on(&self, id: &JobKey, receiver: Option<&str>, result: Bytes) -> Result<(), HandoverError>;
 }
 
 /// Nobody waits beyond the result's own object.
@@ -31,11 +34,7 @@ pub struct Nobody;
 
 #[async_trait]
 impl Handover for Nobody {
-    async fn hand_on(&self, _id: &JobKey, _result: Bytes) -> Result<(), HandoverError> {
+    async fn hand_on(&self, _id: &JobKey, _receiver: Option<&str>, _result: Bytes) -> Result<(), HandoverError> {
         Ok(())
-    }
-
-    fn is_anybody(&self) -> bool {
-        false
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gleaner::app::engine::{Engine, Trouble};
-use gleaner::app::gates::{UNCLEAR_IN_A_ROW, all_gates, pause, resume};
+use gleaner::app::gates::{IN_A_ROW, all_gates, pause, resume};
 use gleaner::domain::gate::{EVERYTHING, Gate};
 use gleaner::domain::job::State;
 use gleaner::domain::time::Millis;
@@ -134,7 +134,7 @@ async fn an_outage_of_hours_uses_up_few_attempts() {
     world.tick().await;
     // What was under way together, and no more.
     let first = world.jobs().await.len();
-    let most = UNCLEAR_IN_A_ROW as usize + world.engine.settings.concurrency;
+    let most = IN_A_ROW as usize + world.engine.settings.concurrency;
     assert!(first <= most, "{first} of 300 were sent into the outage");
     world.pass(HOUR * 3, MINUTE).await;
     let sent: u32 = world.jobs().await.iter().map(|job| job.attempts).sum();

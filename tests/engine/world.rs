@@ -112,12 +112,12 @@ impl Hands {
 
 #[async_trait]
 impl Handover for Hands {
-    async fn hand_on(&self, id: &JobKey, result: Bytes) -> Result<(), HandoverError> {
+    async fn hand_on(&self, id: &JobKey, _receiver: Option<&str>, result: Bytes) -> Result<(), HandoverError> {
         self.taken.lock().unwrap().push((id.clone(), result));
         self.open.subscribe().wait_for(|open| *open).await.unwrap();
         let less = |left: u64| left.checked_sub(1);
         match self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less) {
-            Ok(_) => Err(HandoverError("the receiver is ill".to_owned())),
+            Ok(_) => Err(HandoverError::Refused("the receiver is ill".to_owned())),
             Err(_) => Ok(()),
         }
     }

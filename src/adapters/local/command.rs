@@ -3,14 +3,17 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 
 use crate::domain::job::{JobKey, excerpt};
+use crate::domain::mask::mask;
+use crate::ports::clock::Clock;
 use crate::ports::handover::{Handover, HandoverError};
 
 /// The variable in which the command finds the result's id.
@@ -23,67 +26,49 @@ pub const RESULT: &str = "GLEANER_RESULT";
 /// put the reason.
 const TAIL: u64 = 300;
 
-/// Runs `sh -c COMMAND` for each result: the result on standard input, its id in [`ID`], the path of its file in
-/// [`RESULT`]. The result is taken when the command ends with exit code 0.
+/// Exit codes of a shell that could not run its command: not executable, not found.
+const NOT_RUN: [i32; 2] = [126, 127];
+
+/// Runs `sh -c COMMAND` for each result: the result's own durable file as standard input, its id in [`ID`], the path
+/// of the file in [`RESULT`]. The result is taken when the command ends with exit code 0.
 ///
-/// The command's standard output goes to our standard error, as does its standard error once it has ended. It runs in
-/// a process group of its own, so that a Ctrl-C at the terminal stops the run and not a hand-over in its middle. When
-/// the future is dropped the shell is killed.
+/// The file itself is the standard input, so that a command which outlives this process still reads all of it. The
+/// command's standard output goes to our standard error, as does its standard error once it has ended. It sees no API
+/// key. It runs in a process group of its own, so that a Ctrl-C at the terminal stops the run and not a hand-over in
+/// its middle. When it takes longer than the time-out, or the future is dropped, the shell is killed.
 #[derive(Debug, Clone)]
 pub struct CommandHandover {
-    command: String,
+    command: Option<String>,
     results: PathBuf,
+    timeout: Duration,
+    clock: Arc<dyn Clock>,
 }
 
 impl CommandHandover {
-    /// `results` is the folder of the results' files; made absolute where it can be, since the command may go elsewhere.
+    /// `command` is for results whose intake names none. `results` is the folder of the results' files; made absolute
+    /// where it can be, since the command may go elsewhere.
     #[must_use]
-    pub fn new(command: String, results: PathBuf) -> Self {
+    pub fn new(command: Option<String>, results: PathBuf, timeout: Duration, clock: Arc<dyn Clock>) -> Self {
         let results = std::path::absolute(&results).unwrap_or(results);
-        Self { command, results }
+        Self { command, results, timeout, clock }
     }
 
-    fn start(&self, id: &JobKey, said: &File) -> io::Result<Child> {
-        let mut command = Command::new("sh");
-        command
+    fn start(&self, command: &str, id: &JobKey, said: &File) -> io::Result<Child> {
+        let result = self.results.join(format!("{id}.json"));
+        let mut shell = Command::new("sh");
+        shell
             .arg("-c")
-            .arg(&self.command)
+            .arg(command)
             .env(ID, &id.0)
-            .env(RESULT, self.results.join(format!("{id}.json")))
-            .stdin(Stdio::piped())
+            .env(RESULT, &result)
+            .env_remove("GEMINI_API_KEY")
+            .stdin(Stdio::from(File::open(&result)?))
             .stdout(Stdio::from(io::stderr()))
             .stderr(Stdio::from(said.try_clone()?))
             .kill_on_drop(true);
         #[cfg(unix)]
-        command.process_group(0);
-        command.spawn()
-    }
-}
-
-/// Writes the result to the command and waits for its end. A command that ends without having read it is fine.
-async fn feed(child: &mut Child, result: &[u8]) -> io::Result<ExitStatus> {
-    let mut stdin = child.stdin.take();
-    let write = async move {
-        if let Some(pipe) = &mut stdin {
-            match pipe.write_all(result).await {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                written => written?,
-            }
-        }
-        // Closed, so that a command that reads to the end sees it.
-        drop(stdin);
-        Ok::<(), io::Error>(())
-    };
-    let mut write = std::pin::pin!(write);
-    let mut written = false;
-    loop {
-        tokio::select! {
-            status = child.wait() => return status,
-            done = &mut write, if !written => {
-                done?;
-                written = true;
-            }
-        }
+        shell.process_group(0);
+        shell.spawn()
     }
 }
 
@@ -102,32 +87,60 @@ fn tell(mut said: File) -> io::Result<String> {
 
 #[async_trait]
 impl Handover for CommandHandover {
-    async fn hand_on(&self, id: &JobKey, result: Bytes) -> Result<(), HandoverError> {
-        let failed = |what: &str, error: io::Error| HandoverError(format!("{what}: {error}"));
-        let said = tempfile::tempfile().map_err(|error| failed("no temporary file", error))?;
-        let mut child = self.start(id, &said).map_err(|error| failed("the command could not be started", error))?;
-        let status = feed(&mut child, &result).await.map_err(|error| failed("the command could not be fed", error))?;
+    async fn hand_on(&self, id: &JobKey, receiver: Option<&str>, _result: Bytes) -> Result<(), HandoverError> {
+        let Some(command) = receiver.or(self.command.as_deref()) else { return Ok(()) };
+        let machine = |what: &str, error: io::Error| HandoverError::NeedsPerson(format!("{what}: {error}"));
+        let said = tempfile::tempfile().map_err(|error| machine("no temporary file can be made", error))?;
+        let started = self.start(command, id, &said);
+        let mut child = started.map_err(|error| machine("the command can't be started", error))?;
+        let status = tokio::select! {
+            status = child.wait() => status.map_err(|error| machine("the command can't be waited for", error))?,
+            () = self.clock.sleep(self.timeout) => {
+                child.start_kill().map_err(|error| machine("the command can't be ended", error))?;
+                let waited = humantime::format_duration(self.timeout);
+                return Err(HandoverError::Refused(format!("the command was still running after {waited} and was ended")));
+            }
+        };
         let tail = tokio::task::spawn_blocking(move || tell(said))
             .await
             .map_err(io::Error::other)
             .flatten()
             .unwrap_or_else(|error| format!("(what it said can't be read: {error})"));
-        match (status.success(), tail.is_empty()) {
-            (true, _) => Ok(()),
-            (false, true) => Err(HandoverError(format!("the command ended with {status} and said nothing"))),
-            (false, false) => Err(HandoverError(format!("the command ended with {status} and said: {tail}"))),
+        let ended = if tail.is_empty() {
+            format!("the command ended with {status} and said nothing")
+        } else {
+            format!("the command ended with {status} and said: {}", mask(&tail))
+        };
+        match status.code() {
+            Some(0) => Ok(()),
+            Some(code) if NOT_RUN.contains(&code) => Err(HandoverError::NeedsPerson(ended)),
+            _ => Err(HandoverError::Refused(ended)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::path::Path;
 
-    async fn run(command: &str, folder: &std::path::Path, result: &[u8]) -> Result<(), String> {
-        let handover = CommandHandover::new(command.to_owned(), folder.to_owned());
-        let handed = handover.hand_on(&JobKey("some-key".to_owned()), Bytes::copy_from_slice(result)).await;
-        handed.map_err(|error| error.0)
+    use super::*;
+    use crate::adapters::system::SystemClock;
+
+    const KEY: &str = "some-key";
+
+    fn handover(command: Option<&str>, folder: &Path, timeout: Duration) -> CommandHandover {
+        CommandHandover::new(command.map(str::to_owned), folder.to_owned(), timeout, Arc::new(SystemClock))
+    }
+
+    /// Hands on a result whose file holds `result`.
+    async fn try_run(command: &str, folder: &Path, result: &[u8]) -> Result<(), HandoverError> {
+        std::fs::write(folder.join(format!("{KEY}.json")), result).unwrap();
+        let handover = handover(Some(command), folder, Duration::from_secs(600));
+        handover.hand_on(&JobKey(KEY.to_owned()), None, Bytes::copy_from_slice(result)).await
+    }
+
+    async fn run(command: &str, folder: &Path, result: &[u8]) -> Result<(), String> {
+        try_run(command, folder, result).await.map_err(|error| error.to_string())
     }
 
     #[tokio::test]
@@ -170,6 +183,50 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_intakes_own_receiver_comes_first_and_without_any_nobody_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(format!("{KEY}.json")), "x").unwrap();
+        let hand_on = async |process: Option<&str>, intake: Option<&str>| {
+            let handover = handover(process, folder.path(), Duration::from_secs(600));
+            handover.hand_on(&JobKey(KEY.to_owned()), intake, Bytes::from_static(b"x")).await.is_ok()
+        };
+        assert!(hand_on(None, None).await && hand_on(Some("exit 1"), Some("exit 0")).await);
+        assert!(!hand_on(None, Some("exit 1")).await && !hand_on(Some("exit 1"), None).await);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_results_fault_needs_a_person() {
+        let folder = tempfile::tempdir().unwrap();
+        let not_executable = folder.path().join("no-program");
+        std::fs::write(&not_executable, "").unwrap();
+        for command in ["no-such-command-anywhere", &not_executable.display().to_string()] {
+            let told = try_run(command, folder.path(), b"x").await;
+            assert!(matches!(told, Err(HandoverError::NeedsPerson(_))), "{command}: {told:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_command_that_hangs_is_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(format!("{KEY}.json")), "x").unwrap();
+        let handover = handover(Some("exec sleep 600"), folder.path(), Duration::from_millis(50));
+        let told = handover.hand_on(&JobKey(KEY.to_owned()), None, Bytes::from_static(b"x")).await;
+        assert!(
+            matches!(&told, Err(HandoverError::Refused(why)) if why.contains("still running after 50ms")),
+            "{told:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn the_command_learns_no_key_and_tells_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let told =
+            run("echo \"got key=AIzaSyA1234567890123456789012345678901\" >&2; exit 1", folder.path(), b"x").await;
+        let told = told.unwrap_err();
+        assert!(!told.contains("AIzaSyA1234"), "{told}");
+    }
+
+    #[tokio::test]
     async fn what_stays_in_the_background_holds_nothing_up() {
         let folder = tempfile::tempdir().unwrap();
         let pid = folder.path().join("pid");
@@ -183,7 +240,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pid = folder.path().join("pid");
         let command = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", pid.display());
-        let handing = tokio::spawn(async move { run(&command, std::path::Path::new("/"), b"x").await });
+        let place = folder.path().to_owned();
+        let handing = tokio::spawn(async move { run(&command, &place, b"x").await });
         while !pid.exists() {
             tokio::task::yield_now().await;
         }

@@ -389,3 +389,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_wrong_address_is_told_from_gemini() {
+    let foreign = |status, body: &str| is_foreign(&Failure::from_http(status, None, body.as_bytes()));
+    assert!(foreign(404, "<html>not here</html>") && foreign(405, "") && foreign(421, "{}"));
+    let known = r#"{"error":{"code":"model_not_found","message":"no such model"}}"#;
+    assert!(!foreign(404, known) && !foreign(413, "<html>too large</html>") && !foreign(400, "<html>bad</html>"));
+}
+
+#[test]
+fn what_jobs_share_is_told_from_what_is_their_own() {
+    assert!(may_be_shared("permanent:404") && may_be_shared("permanent:403"));
+    for own in ["permanent:400", "permanent:413", "permanent:422", "blocked:SAFETY", "retryable:503", "404"] {
+        assert!(!may_be_shared(own), "{own}");
+    }
+}

@@ -104,6 +104,7 @@ pub fn intake(sha256: &str, rev: Rev) -> Intake {
         lines: 10,
         landed_at: START,
         mixed: false,
+        on_result: None,
         cancelled: None,
         cursor: Cursor { offset: 300, line: 4, jobs: 1, repeats: 1, bad_lines: 1 },
     }
@@ -117,6 +118,7 @@ pub fn gate(name: &str, rev: Rev) -> Gate {
         rev,
         since: START,
         until: Some(minute(1)),
+        unclear: 0,
         refusals: 2,
         class: Some("queue:429".to_owned()),
         message: Some("Quota exceeded".to_owned()),
