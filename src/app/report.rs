@@ -248,3 +248,32 @@ pub async fn every(engine: &Engine, state: State, limit: usize) -> Result<Vec<It
         items.extend(page);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::intake::Cursor;
+    use crate::domain::job::Rev;
+    use crate::ports::conformance::sample;
+
+    #[test]
+    fn sums_that_do_not_hold_are_told() {
+        let mut intake = sample::intake(sample::INTAKE, Rev("r".to_owned()));
+        intake.state = State::Read;
+        intake.lines = 10;
+        intake.cursor = Cursor { jobs: 7, repeats: 2, bad_lines: 1, ..intake.cursor };
+        let tally = Tally { jobs: 7, consumed: 5, parked: 1, open: 1, repeats: 2, bad_lines: 1, ..Tally::default() };
+        let right = Progress { intake, tally, states: Vec::new(), bad_lines_parked: 1 };
+        assert_eq!(right.wrong_sums(), None);
+        let wrong = |change: fn(&mut Progress)| {
+            let mut progress = right.clone();
+            change(&mut progress);
+            progress.wrong_sums()
+        };
+        assert!(wrong(|p| p.intake.lines = 11).unwrap().starts_with("11 lines landed, but 10 were taken"));
+        assert!(wrong(|p| p.tally.jobs = 6).unwrap().starts_with("7 lines became jobs"));
+        assert!(wrong(|p| p.intake.cursor = Cursor { jobs: 6, repeats: 3, ..p.intake.cursor }).is_some());
+        assert!(wrong(|p| p.tally.consumed = 6).is_some(), "more ended than there are jobs");
+        assert_eq!(wrong(|p| (p.intake.state, p.intake.lines) = (State::Reading, 99)), None, "not over yet");
+    }
+}

@@ -82,6 +82,10 @@ pub const NAMES: &[(&str, &str, &str)] = &[
     ("GLEANER_LOG", "warn", "log filter for standard error, such as info or gleaner=debug"),
 ];
 
+/// Settings of batch runs: right names, which nothing here reads yet.
+const OF_BATCHES: [&str; 5] =
+    ["GLEANER_LIST_GAP", "GLEANER_PART_ROWS", "GLEANER_PART_BYTES", "GLEANER_PART_TOKENS", "GLEANER_BATCH_JOBS"];
+
 /// Where settings come from: a name in, its value out. An empty value counts as not set.
 pub type Source<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -116,7 +120,7 @@ impl Settings {
 
 /// Names in `given` that begin with `GLEANER_` and are no setting: most likely misspelt.
 pub fn unknown(given: impl Iterator<Item = String>) -> Vec<String> {
-    let known = |name: &str| NAMES.iter().any(|(known, ..)| *known == name);
+    let known = |name: &str| NAMES.iter().any(|(known, ..)| *known == name) || OF_BATCHES.contains(&name);
     given.filter(|name| name.starts_with("GLEANER_") && !name.starts_with("GLEANER_TEST_") && !known(name)).collect()
 }
 

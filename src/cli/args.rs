@@ -129,9 +129,9 @@ pub struct Dead {
     /// Only this class, or all that begin with it and a colon
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
-    /// At most so many, oldest first
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = one_or_more)]
-    pub limit: usize,
+    /// At most so many, oldest first [100; all with --json]
+    #[arg(long, value_name = "N", value_parser = one_or_more)]
+    pub limit: Option<usize>,
 }
 
 /// Arguments of `pause`.

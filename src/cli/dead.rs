@@ -13,10 +13,14 @@ use crate::app::report::{Dead, dead as letters, status};
 use crate::domain::job::State;
 use crate::domain::time::Millis;
 
+/// How many are listed for people who don't say.
+const FOR_PEOPLE: usize = 100;
+
 /// Lists them.
 pub async fn dead(context: &Context, args: &args::Dead) -> Result<Exit, Stop> {
     let desk = open::look(context).await?;
-    let found = letters(&desk.engine, args.class.as_deref(), args.limit).await?;
+    let most = args.limit.unwrap_or(if context.console.json { usize::MAX } else { FOR_PEOPLE });
+    let found = letters(&desk.engine, args.class.as_deref(), most).await?;
     context.console.tell(&json!({"dead": found}))?;
     let status = status(&desk.engine).await?;
     let all: u64 = status.counts.iter().filter(|count| count.state == State::Parked).map(|count| count.items).sum();

@@ -43,3 +43,40 @@ fn a_command_that_always_fails_parks_its_job_after_five_tries_and_keeps_the_resu
     let result: Value = super::json_file(&folder.path(bad["paths"]["result"].as_str().unwrap()));
     assert_eq!(result["idempotency_key"], "bad");
 }
+
+#[test]
+fn a_run_without_the_command_hands_on_to_the_one_that_the_file_was_begun_with() {
+    let folder = Folder::new();
+    folder.write_jobs("jobs.jsonl", "begun", 6);
+    let begun = "test -e open && echo $GLEANER_ID >> got";
+    let mut run = folder.gleaner(&["run", "jobs.jsonl", "--simulate", "--on-result", begun]);
+    super::Said::from(run.env("GLEANER_BACKOFF_BASE", "1ms").output().unwrap()).exits(3);
+    folder.write("open", "");
+    let json = folder.run(&["--json", "run", "jobs.jsonl", "--simulate"]).exits(0).json();
+    assert_eq!((&json["recovered"], &json["parked"]), (&json!(6), &json!(0)), "{json}");
+    let got = std::fs::read_to_string(folder.path("got")).unwrap();
+    assert_eq!(got.lines().collect::<BTreeSet<_>>().len(), 6, "{got}");
+}
+
+#[test]
+fn a_command_that_is_not_there_stops_the_run_and_condemns_nothing() {
+    let folder = Folder::new();
+    folder.write_jobs("jobs.jsonl", "typo", 5);
+    let said = folder.run(&["--json", "run", "jobs.jsonl", "--simulate", "--on-result", "./no-such-program"]).exits(1);
+    assert!(said.err.contains("no result can be handed on") && said.err.contains("status: 127"), "{}", said.err);
+    assert_eq!((&said.json()["parked"], &said.json()["open"]), (&json!(0), &json!(5)));
+    let json = folder.run(&["--json", "run", "jobs.jsonl", "--simulate", "--on-result", "exit 0"]).exits(0).json();
+    assert_eq!(json["consumed"], 5);
+}
+
+#[test]
+fn a_result_file_that_is_not_the_jobs_is_never_taken_for_its_result() {
+    let folder = Folder::new();
+    folder.write("jobs.jsonl", "{\"input\": \"a\", \"idempotency_key\": \"mine\"}\n");
+    folder.run(&["submit", "jobs.jsonl", "--simulate"]).exits(0);
+    folder.write(".gleaner/results/mine.json", "foreign");
+    let said = folder.run(&["run", "jobs.jsonl", "--simulate"]).exits(1);
+    assert!(said.err.contains("results/mine.json is there already and is no result of this job"), "{}", said.err);
+    std::fs::remove_file(folder.path(".gleaner/results/mine.json")).unwrap();
+    folder.run(&["run", "jobs.jsonl", "--simulate"]).exits(0);
+}

@@ -261,3 +261,19 @@ async fn a_lost_key_holds_up_no_further_attempt() {
     let tally = world.until_over_by(&[&rotated], &intake).await.tally;
     assert_eq!((tally.consumed, tally.possible_duplicates, world.accepted().await), (1, 1, 2));
 }
+
+#[tokio::test]
+async fn what_was_given_up_is_looked_at_once_more_before_anything_is_sent_again() {
+    let config = Config { hidden: MINUTE * 20, ..Config::default() };
+    let world = World::with(&["get-404=1"], config, Maker::default()).await;
+    let intake = world.land(text("Hidden until just before it is sent again.")).await;
+    world.tick().await;
+    while world.state().await != State::GivenUp {
+        world.advance(MINUTE);
+        world.tick().await;
+    }
+    world.advance(MINUTE * 10);
+    let tally = world.until_over(&intake).await.tally;
+    assert_eq!((tally.consumed, tally.possible_duplicates), (1, 0));
+    assert_eq!((world.requests("create").await, world.accepted().await, world.job().await.attempts), (1, 1, 1));
+}

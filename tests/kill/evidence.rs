@@ -126,20 +126,14 @@ impl Evidence {
         paid
     }
 
-    /// The share of reserved attempts that did not bring a result.
-    pub fn share_of_bad_attempts(&self) -> f64 {
-        let attempts: u32 = self.jobs.values().map(|job| job.attempts).sum();
-        (f64::from(attempts) - self.results.len() as f64) / f64::from(attempts)
-    }
-
-    /// No more are parked than attempts at the measured rate of failure predict, with five standard deviations.
+    /// No more are parked than the cap and the rate of failure predict, with five standard deviations.
     pub fn check_parked(&self, report: &Value, attempts: u32, share: f64) {
         let parked = report["parked"].as_u64().unwrap() as f64;
         let jobs = self.jobs.len() as f64;
         let chance = share.powi(i32::try_from(attempts).unwrap());
         let most = jobs * chance + 5.0 * (jobs * chance * (1.0 - chance)).sqrt();
         eprintln!(
-            "parked {parked}; predicted {:.1}, at most {most:.1} (share of attempts that failed {share:.3})",
+            "parked {parked}; predicted {:.1}, at most {most:.1} (share of attempts that fail, at most: {share:.3})",
             jobs * chance
         );
         assert!(parked <= most, "{parked} parked, at most {most} predicted");
