@@ -15,6 +15,7 @@ mod holders;
 mod intakes;
 mod looks;
 mod outcomes;
+mod paused;
 mod plain;
 #[path = "../simulated/mod.rs"]
 mod simulated;
