@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gleaner::app::engine::{Engine, Trouble};
-use gleaner::app::gates::{IN_A_ROW, all_gates, pause, resume};
+use gleaner::app::gates::{IN_A_ROW, all_gates, pause, resume, try_mended};
 use gleaner::domain::gate::{EVERYTHING, Gate};
 use gleaner::domain::job::State;
 use gleaner::domain::time::Millis;
@@ -322,4 +322,24 @@ async fn a_network_that_is_down_costs_no_attempt() {
     assert!(gate(&world.engine, DEFAULT).await.until.is_some());
     let tally = world.until_over(&intake).await.tally;
     assert_eq!((tally.consumed, tally.possible_duplicates, world.accepted().await), (20, 0, 20));
+}
+
+#[tokio::test]
+async fn refusals_that_are_alike_stop_before_a_file_is_condemned() {
+    let mut maker = Maker::default();
+    maker.settings.model = "no-such-model".to_owned();
+    let world = World::with(&[], Config::default(), maker).await;
+    let intake = world.land(&lines(200)).await;
+    let parked = async || world.progress(&intake).await.tally.parked as usize;
+    let trouble = tick_of(&world.engine).await.unwrap_err();
+    assert!(matches!(&trouble, Trouble::NeedsPerson(why) if why.contains("operator:alike")), "{trouble}");
+    let first = parked().await;
+    let most = IN_A_ROW as usize + world.engine.settings.concurrency;
+    assert!((IN_A_ROW as usize..=most).contains(&first), "{first} of 200 were condemned");
+    // Whoever starts anew without having mended it pays with one job, not with another row.
+    try_mended(&world.engine).await.unwrap();
+    assert!(matches!(tick_of(&world.engine).await, Err(Trouble::NeedsPerson(_))));
+    assert_eq!((parked().await, world.accepted().await), (first + 1, 0));
+    let waiting = world.progress(&intake).await.waiting();
+    assert_eq!(waiting as usize, 200 - first - 1, "the rest waits where it was");
 }
