@@ -33,7 +33,7 @@ use gleaner::ports::clock::Clock;
 use gleaner::ports::conformance::sample;
 use gleaner::ports::handover::Nobody;
 use gleaner::ports::ids::Ids;
-use gleaner::ports::ledger::{Count, CreateError, Ledger, LedgerError, Place, ReplaceError, Total};
+use gleaner::ports::ledger::{Counts, CreateError, Ledger, LedgerError, Place, ReplaceError, Total};
 
 fn main() {
     let numbers: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
@@ -103,6 +103,9 @@ impl Ledger for Counting {
     async fn get(&self, id: &ItemId) -> Result<Option<Item>, LedgerError> {
         self.read().get(id).await
     }
+    async fn get_many(&self, ids: &[ItemId]) -> Result<Vec<Item>, LedgerError> {
+        self.read().get_many(ids).await
+    }
     async fn due(&self, states: &[State], now: Millis, limit: usize) -> Result<Vec<Item>, LedgerError> {
         self.read().due(states, now, limit).await
     }
@@ -112,10 +115,10 @@ impl Ledger for Counting {
     async fn in_state(&self, state: State, after: Option<&Place>, limit: usize) -> Result<Vec<Item>, LedgerError> {
         self.read().in_state(state, after, limit).await
     }
-    async fn counts(&self) -> Result<Vec<Count>, LedgerError> {
+    async fn counts(&self) -> Result<Counts, LedgerError> {
         self.read().counts().await
     }
-    async fn totals(&self, intake: &str) -> Result<Vec<Total>, LedgerError> {
+    async fn totals(&self, intake: &str) -> Result<Option<Vec<Total>>, LedgerError> {
         self.read().totals(intake).await
     }
     async fn by_handle(&self, handle: &str) -> Result<Option<ItemId>, LedgerError> {

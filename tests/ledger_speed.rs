@@ -89,7 +89,7 @@ async fn looks(empty: &DataFolder, full: &DataFolder) {
             due.push(begun.elapsed());
             let begun = Instant::now();
             assert_eq!(data.ledger.next_due(&OPEN).await.unwrap(), None);
-            let held: u64 = data.ledger.counts().await.unwrap().iter().map(|count| count.items).sum();
+            let held: u64 = data.ledger.counts().await.unwrap().items.iter().map(|count| count.items).sum();
             let id = ItemId::job(&JobKey(SystemIds.token()));
             assert_eq!(data.ledger.get(&id).await.unwrap(), None);
             rest.push(begun.elapsed());

@@ -1,5 +1,6 @@
 //! The outside: each port on real things.
 
+pub mod aws;
 pub mod gemini;
 pub mod local;
 pub mod system;

@@ -11,6 +11,7 @@ pub mod land;
 pub mod lines;
 pub mod look;
 mod plan;
+pub mod recount;
 pub mod report;
 pub mod send;
 pub mod settings;

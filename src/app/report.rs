@@ -3,11 +3,12 @@
 use serde::Serialize;
 
 use super::engine::{Engine, Trouble};
+use super::recount::recount;
 use crate::domain::intake::Intake;
 use crate::domain::item::{Item, ItemId, Kind};
 use crate::domain::job::State;
 use crate::domain::time::Millis;
-use crate::ports::ledger::{Count, Place, Total};
+use crate::ports::ledger::{Count, Counts, Place, Total};
 
 /// What an intake's lines have become. `jobs = consumed + parked + recovered + discarded + open`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -79,7 +80,7 @@ impl Progress {
     }
 }
 
-/// How far an intake is now. The cost does not grow with the intake.
+/// How far an intake is now. The cost does not grow with the intake, where the ledger keeps totals.
 ///
 /// # Errors
 /// Trouble with the ledger; an intake that isn't there.
@@ -87,7 +88,10 @@ pub async fn progress(engine: &Engine, sha256: &str) -> Result<Progress, Trouble
     let Some(Item::Intake(intake)) = engine.ledger.get(&ItemId::intake(sha256)).await? else {
         return Err(Trouble::NeedsPerson(format!("the intake {sha256} is not in the ledger")));
     };
-    let totals = engine.ledger.totals(sha256).await?;
+    let totals = match engine.ledger.totals(sha256).await? {
+        Some(totals) => totals,
+        None => recount(engine, &intake).await?,
+    };
     let in_state = |kind, state| {
         let of = |total: &&Total| total.kind == kind && total.state == state;
         totals.iter().filter(of).map(|total| total.items).sum::<u64>()
@@ -110,8 +114,8 @@ pub async fn progress(engine: &Engine, sha256: &str) -> Result<Progress, Trouble
 /// Counts of the whole ledger, with the lines that wait in intakes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// Every kind and state that has items.
-    pub counts: Vec<Count>,
+    /// Every kind and state that has items, closed ones where the ledger counts them.
+    pub counts: Counts,
     /// Lines that no worker has taken yet, over all intakes.
     pub waiting: u64,
     /// When the next item is due.
@@ -133,7 +137,7 @@ impl Status {
             };
             is_open && count.items > 0
         };
-        !self.counts.iter().any(open)
+        !self.counts.items.iter().any(open)
     }
 }
 

@@ -23,7 +23,8 @@ pub async fn dead(context: &Context, args: &args::Dead) -> Result<Exit, Stop> {
     let found = letters(&desk.engine, args.class.as_deref(), most).await?;
     context.console.tell(&json!({"dead": found}))?;
     let status = status(&desk.engine).await?;
-    let all: u64 = status.counts.iter().filter(|count| count.state == State::Parked).map(|count| count.items).sum();
+    let all: u64 =
+        status.counts.items.iter().filter(|count| count.state == State::Parked).map(|count| count.items).sum();
     if found.is_empty() {
         let none = if all == 0 {
             "There are no dead letters.".to_owned()

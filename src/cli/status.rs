@@ -41,7 +41,7 @@ async fn reading(engine: &Engine) -> Result<Vec<Intake>, Stop> {
 
 /// How many items of a kind are in a state, and how long the oldest has been, in whole seconds.
 fn of(status: &Status, kind: Kind, state: State) -> (u64, Option<u64>) {
-    let found = status.counts.iter().find(|count| count.kind == kind && count.state == state);
+    let found = status.counts.items.iter().find(|count| count.kind == kind && count.state == state);
     found.map_or((0, None), |count| (count.items, count.oldest.map(|oldest| status.at.since(oldest).as_secs())))
 }
 
@@ -50,7 +50,8 @@ fn as_json(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake
         .into_iter()
         .map(|state| {
             let (items, oldest) = of(status, Kind::Job, state);
-            (state.word().to_owned(), json!({"count": items, "oldest_age_s": oldest}))
+            let told = status.counts.has_closed || state.is_listed();
+            (state.word().to_owned(), json!({"count": told.then_some(items), "oldest_age_s": oldest}))
         })
         .collect();
     let paused = gates.iter().find(|gate| gate.name == EVERYTHING).and_then(|gate| gate.paused.as_deref());
@@ -68,7 +69,7 @@ fn as_json(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake
             "sha256": intake.sha256, "file": intake.file, "lines": intake.lines, "taken": intake.cursor.taken(),
             "cancelled": intake.cancelled,
         })).collect::<Vec<_>>(),
-        "intakes_read": of(status, Kind::Intake, State::Read).0,
+        "intakes_read": status.counts.has_closed.then(|| of(status, Kind::Intake, State::Read).0),
         "next_due": status.next_due.map(|due| due.to_string()),
         "at": status.at.to_string(),
     })
@@ -76,7 +77,7 @@ fn as_json(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake
 
 fn states_table(status: &Status) -> String {
     let mut states = table(&["state", "jobs", "oldest"]);
-    for state in State::OF_JOBS {
+    for state in State::OF_JOBS.into_iter().filter(|state| status.counts.has_closed || state.is_listed()) {
         let (items, oldest) = of(status, Kind::Job, state);
         let age = oldest.filter(|_| items > 0).map(|age| brief(std::time::Duration::from_secs(age)));
         states.add_row(vec![state.word().to_owned(), items.to_string(), age.unwrap_or_default()]);

@@ -151,6 +151,13 @@ impl State {
         self.is_closed() || matches!(self, Self::Parked)
     }
 
+    /// Whether items in this state are listed by every ledger: all but jobs and bad lines that are over for good, which
+    /// may be millions.
+    #[must_use]
+    pub const fn is_listed(self) -> bool {
+        !self.is_closed()
+    }
+
     /// Whether a job in this state never changes it again.
     #[must_use]
     pub const fn is_closed(self) -> bool {

@@ -55,6 +55,16 @@ pub struct Count {
     pub oldest: Option<Millis>,
 }
 
+/// How many items there are, by kind and state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counts {
+    /// Every kind and state that has items.
+    pub items: Vec<Count>,
+    /// Whether closed states are among them. A ledger that keeps no tally of what is over counts only what
+    /// [is listed](State::is_listed), intakes that are read excepted.
+    pub has_closed: bool,
+}
+
 /// How many items of an intake are in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Total {
@@ -88,6 +98,9 @@ pub trait Ledger: fmt::Debug + Send + Sync {
     /// The item of that id, as last written by anybody.
     async fn get(&self, id: &ItemId) -> Result<Option<Item>, LedgerError>;
 
+    /// Those of `ids` that are there, each once, in any order.
+    async fn get_many(&self, ids: &[ItemId]) -> Result<Vec<Item>, LedgerError>;
+
     /// At most `limit` items in one of `states` that are due at `now`, those due longest first.
     ///
     /// What it finds may be a moment old: act on it only under its rev.
@@ -96,14 +109,19 @@ pub trait Ledger: fmt::Debug + Send + Sync {
     /// When the next item in one of `states` becomes due, or became.
     async fn next_due(&self, states: &[State]) -> Result<Option<Millis>, LedgerError>;
 
-    /// At most `limit` items in `state`, those that entered it first first, after `place`.
+    /// At most `limit` items in `state`, those that entered it first first, after `place`. What it finds may be a
+    /// moment old.
+    ///
+    /// A ledger that keeps no listing of closed states refuses those with [`LedgerError::NeedsPerson`]; every state
+    /// that [is listed](State::is_listed) has one.
     async fn in_state(&self, state: State, after: Option<&Place>, limit: usize) -> Result<Vec<Item>, LedgerError>;
 
     /// Count and oldest of every kind and state that has items. The cost does not grow with closed items.
-    async fn counts(&self) -> Result<Vec<Count>, LedgerError>;
+    async fn counts(&self) -> Result<Counts, LedgerError>;
 
-    /// What the lines of an intake have become. The cost does not grow with the intake.
-    async fn totals(&self, intake: &str) -> Result<Vec<Total>, LedgerError>;
+    /// What the lines of an intake have become, at a cost that does not grow with the intake. None: this ledger keeps
+    /// no totals; who needs them counts the items.
+    async fn totals(&self, intake: &str) -> Result<Option<Vec<Total>>, LedgerError>;
 
     /// The item that has `handle` on record.
     async fn by_handle(&self, handle: &str) -> Result<Option<ItemId>, LedgerError>;

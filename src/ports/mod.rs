@@ -8,7 +8,9 @@ pub mod conformance;
 pub mod gemini;
 pub mod handover;
 pub mod ids;
+pub mod inbox;
 pub mod ledger;
 pub mod objects;
+pub mod queue;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

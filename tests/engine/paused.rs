@@ -7,7 +7,7 @@ use gleaner::app::engine::Engine;
 use gleaner::domain::item::{Item, ItemId};
 use gleaner::domain::job::{Rev, State};
 use gleaner::domain::time::Millis;
-use gleaner::ports::ledger::{Count, CreateError, Ledger, LedgerError, Place, ReplaceError, Total};
+use gleaner::ports::ledger::{Counts, CreateError, Ledger, LedgerError, Place, ReplaceError, Total};
 use gleaner::ports::testing::TestClock;
 
 use super::world::{LEASE, World, text, tick_of};
@@ -38,6 +38,9 @@ impl Ledger for StoppedAfterReserving {
     async fn get(&self, id: &ItemId) -> Result<Option<Item>, LedgerError> {
         self.inner.get(id).await
     }
+    async fn get_many(&self, ids: &[ItemId]) -> Result<Vec<Item>, LedgerError> {
+        self.inner.get_many(ids).await
+    }
     async fn due(&self, states: &[State], now: Millis, limit: usize) -> Result<Vec<Item>, LedgerError> {
         self.inner.due(states, now, limit).await
     }
@@ -47,10 +50,10 @@ impl Ledger for StoppedAfterReserving {
     async fn in_state(&self, state: State, after: Option<&Place>, limit: usize) -> Result<Vec<Item>, LedgerError> {
         self.inner.in_state(state, after, limit).await
     }
-    async fn counts(&self) -> Result<Vec<Count>, LedgerError> {
+    async fn counts(&self) -> Result<Counts, LedgerError> {
         self.inner.counts().await
     }
-    async fn totals(&self, intake: &str) -> Result<Vec<Total>, LedgerError> {
+    async fn totals(&self, intake: &str) -> Result<Option<Vec<Total>>, LedgerError> {
         self.inner.totals(intake).await
     }
     async fn by_handle(&self, handle: &str) -> Result<Option<ItemId>, LedgerError> {

@@ -29,7 +29,7 @@ use self::writes::{Verdict, Writer};
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Rev, State};
 use crate::domain::time::Millis;
-use crate::ports::ledger::{Count, CreateError, Ledger, LedgerError, Place, ReplaceError, Total};
+use crate::ports::ledger::{Counts, CreateError, Ledger, LedgerError, Place, ReplaceError, Total};
 
 /// How long a call waits for its turn among several processes before it is told that the ledger is busy.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -135,6 +135,11 @@ impl Ledger for SqliteLedger {
         self.readers.read(move |connection| reads::get(connection, &id)).await
     }
 
+    async fn get_many(&self, ids: &[ItemId]) -> Result<Vec<Item>, LedgerError> {
+        let ids = ids.to_vec();
+        self.readers.read(move |connection| reads::get_many(connection, &ids)).await
+    }
+
     async fn due(&self, states: &[State], now: Millis, limit: usize) -> Result<Vec<Item>, LedgerError> {
         let states = states.to_vec();
         self.readers.read(move |connection| reads::due(connection, &states, now, limit)).await
@@ -150,13 +155,14 @@ impl Ledger for SqliteLedger {
         self.readers.read(move |connection| reads::in_state(connection, state, after.as_ref(), limit)).await
     }
 
-    async fn counts(&self) -> Result<Vec<Count>, LedgerError> {
-        self.readers.read(reads::counts).await
+    async fn counts(&self) -> Result<Counts, LedgerError> {
+        let items = self.readers.read(reads::counts).await?;
+        Ok(Counts { items, has_closed: true })
     }
 
-    async fn totals(&self, intake: &str) -> Result<Vec<Total>, LedgerError> {
+    async fn totals(&self, intake: &str) -> Result<Option<Vec<Total>>, LedgerError> {
         let intake = intake.to_owned();
-        self.readers.read(move |connection| reads::totals(connection, &intake)).await
+        self.readers.read(move |connection| reads::totals(connection, &intake)).await.map(Some)
     }
 
     async fn by_handle(&self, handle: &str) -> Result<Option<ItemId>, LedgerError> {

@@ -104,6 +104,13 @@ pub fn get(connection: &Connection, id: &str) -> Result<Option<Item>, Fault> {
     Ok(found.into_iter().next())
 }
 
+/// Those of `ids` that are there, each once.
+pub fn get_many(connection: &Connection, ids: &[ItemId]) -> Result<Vec<Item>, Fault> {
+    let ids: BTreeSet<&str> = ids.iter().map(|id| id.0.as_str()).collect();
+    let found = ids.into_iter().map(|id| get(connection, id));
+    found.filter_map(Result::transpose).collect()
+}
+
 /// Items in any of `states` that are due, those due longest first.
 pub fn due(connection: &Connection, states: &[State], now: Millis, limit: usize) -> Result<Vec<Item>, Fault> {
     if states.is_empty() {

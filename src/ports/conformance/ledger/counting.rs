@@ -13,9 +13,10 @@ use crate::ports::testing::TestIds;
 
 /// An empty ledger has no items, counts, totals or handles.
 pub async fn an_empty_ledger_answers_with_nothing(ledger: Arc<dyn Ledger>) {
-    assert_eq!(ledger.counts().await.unwrap(), []);
-    assert_eq!(ledger.totals(sample::INTAKE).await.unwrap(), []);
-    assert_eq!(ledger.totals("").await.unwrap(), []);
+    assert_eq!(ledger.counts().await.unwrap().items, []);
+    for intake in [sample::INTAKE, ""] {
+        assert_eq!(ledger.totals(intake).await.unwrap().unwrap_or_default(), []);
+    }
     assert_eq!(ledger.by_handle("").await.unwrap(), None);
     assert_eq!(list(&*ledger, State::Parked, 10).await, []);
 }
@@ -23,8 +24,11 @@ pub async fn an_empty_ledger_answers_with_nothing(ledger: Arc<dyn Ledger>) {
 /// After many changes, refused ones among them, counts and totals are what counting the items gives.
 pub async fn counts_and_totals_equal_a_recount(ledger: Arc<dyn Ledger>) {
     let revs = TestIds::new(21);
+    let has_closed = ledger.counts().await.unwrap().has_closed;
+    let mut seen = 0;
     for item in sample::one_of_each(|| revs.rev()) {
         add(&*ledger, item).await;
+        seen += 1;
     }
     for n in 0..12_u64 {
         let mut job = sample::job(&format!("job-{n}"), revs.rev());
@@ -41,8 +45,10 @@ pub async fn counts_and_totals_equal_a_recount(ledger: Arc<dyn Ledger>) {
             ledger.replace(&revs.rev(), &Item::Job(sample::job(&job.key.0, revs.rev()))).await.unwrap_err();
             ledger.create(&Item::Job(sample::job(&job.key.0, revs.rev()))).await.unwrap_err();
         }
+        seen += u64::from(has_closed || stored.state().is_listed());
     }
-    assert_eq!(assert_recount(&*ledger).await, 16);
+    assert_eq!(assert_recount(&*ledger).await, seen);
+    assert!(seen > 10, "{seen}");
 }
 
 /// Totals are of one intake: its jobs and bad lines, with their possible duplicates.
@@ -63,7 +69,7 @@ pub async fn totals_are_those_of_one_intake(ledger: Arc<dyn Ledger>) {
     add(&*ledger, Item::BadLine(sample::bad_line(1, revs.rev()))).await;
     add(&*ledger, Item::Intake(sample::intake(sample::INTAKE, revs.rev()))).await;
 
-    let mut totals = ledger.totals(sample::INTAKE).await.unwrap();
+    let Some(mut totals) = ledger.totals(sample::INTAKE).await.unwrap() else { return };
     totals.sort_by_key(|total| (total.kind, total.state));
     let totals: Vec<_> =
         totals.iter().map(|total| (total.kind, total.state, total.items, total.possible_duplicates)).collect();
@@ -73,13 +79,23 @@ pub async fn totals_are_those_of_one_intake(ledger: Arc<dyn Ledger>) {
     );
 }
 
-/// Lists every item and checks that [`Ledger::counts`] and [`Ledger::totals`] say the same. Returns how many there are.
+/// Lists every item that the ledger lists and checks that [`Ledger::counts`] and [`Ledger::totals`] say the same.
+/// Returns how many there are.
 pub async fn assert_recount(ledger: &dyn Ledger) -> u64 {
+    let told = ledger.counts().await.unwrap();
+    let mut listed = 0;
     let mut counts: BTreeMap<(Kind, State), (u64, Option<Millis>)> = BTreeMap::new();
     let mut totals: BTreeMap<(String, Kind, State), (u64, u64)> = BTreeMap::new();
     for state in State::OF_JOBS.into_iter().chain([State::Reading, State::Read, State::Gate]) {
+        if !told.has_closed && !state.is_listed() {
+            continue;
+        }
         for item in list(ledger, state, 1000).await {
             assert_eq!(item.state(), state);
+            listed += 1;
+            if !told.has_closed && state == State::Read {
+                continue;
+            }
             let count = counts.entry((item.kind(), state)).or_default();
             count.0 += 1;
             count.1 = Some(count.1.map_or(item.since(), |oldest| oldest.min(item.since())));
@@ -90,17 +106,17 @@ pub async fn assert_recount(ledger: &dyn Ledger) -> u64 {
             }
         }
     }
-    let told = ledger.counts().await.unwrap();
-    let told = told.iter().map(|count| ((count.kind, count.state), (count.items, count.oldest)));
+    let told = told.items.iter().map(|count| ((count.kind, count.state), (count.items, count.oldest)));
     assert_eq!(told.collect::<BTreeMap<_, _>>(), counts);
 
     let intakes: std::collections::BTreeSet<String> = totals.keys().map(|(intake, ..)| intake.clone()).collect();
     let mut told = BTreeMap::new();
     for intake in intakes {
-        for total in ledger.totals(&intake).await.unwrap() {
+        let Some(found) = ledger.totals(&intake).await.unwrap() else { return listed };
+        for total in found {
             told.insert((intake.clone(), total.kind, total.state), (total.items, total.possible_duplicates));
         }
     }
     assert_eq!(told, totals);
-    counts.values().map(|(items, _)| items).sum()
+    listed
 }

@@ -96,5 +96,5 @@ pub async fn a_state_is_listed_in_pages_without_gaps(ledger: Arc<dyn Ledger>) {
         assert_eq!(ids(&list(&*ledger, State::Parked, page).await), ids(&expected), "pages of {page}");
     }
     assert_eq!(list(&*ledger, State::Parked, 9).await, expected);
-    assert_eq!(list(&*ledger, State::Recovered, 9).await, []);
+    assert_eq!(list(&*ledger, State::GivenUp, 9).await, []);
 }

@@ -25,6 +25,7 @@ pub async fn all<T: Ledger + 'static>(make: impl AsyncFn() -> T) {
     a_replace_that_is_repeated_is_a_success(make().await).await;
     a_stale_rev_never_wins(make().await).await;
     a_change_must_carry_a_fresh_rev(make().await).await;
+    many_items_are_got_at_once(make().await).await;
     an_item_is_found_by_every_handle(make().await).await;
     a_handle_stays_with_the_first_item(make().await).await;
 

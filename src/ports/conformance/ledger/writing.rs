@@ -37,7 +37,7 @@ pub async fn a_create_that_is_repeated_is_a_success(ledger: Arc<dyn Ledger>) {
     let ids = TestIds::new(3);
     let item = add(&*ledger, Item::Job(sample::job("repeated", ids.rev()))).await;
     ledger.create(&item).await.unwrap();
-    let counts = ledger.counts().await.unwrap();
+    let counts = ledger.counts().await.unwrap().items;
     assert_eq!(counts.iter().map(|count| count.items).sum::<u64>(), 1);
 
     let mut next = item.clone();
@@ -53,7 +53,7 @@ pub async fn a_replace_that_is_repeated_is_a_success(ledger: Arc<dyn Ledger>) {
     let next = Item::Job(sample::job_in("repeated", ids.rev(), State::Unclear, sample::minute(1), None));
     ledger.replace(item.rev(), &next).await.unwrap();
     ledger.replace(item.rev(), &next).await.unwrap();
-    let counts = ledger.counts().await.unwrap();
+    let counts = ledger.counts().await.unwrap().items;
     assert_eq!(counts.iter().map(|count| (count.state, count.items)).collect::<Vec<_>>(), [(State::Unclear, 1)]);
 
     let last = Item::Job(sample::job_in("repeated", ids.rev(), State::Submitted, sample::minute(2), None));
@@ -88,6 +88,24 @@ pub async fn a_change_must_carry_a_fresh_rev(ledger: Arc<dyn Ledger>) {
     let outcome = ledger.replace(item.rev(), &Item::Job(changed)).await;
     assert!(matches!(outcome, Err(ReplaceError::Ledger(LedgerError::NeedsPerson(_)))), "{outcome:?}");
     assert_eq!(ledger.get(&item.id()).await.unwrap(), Some(item));
+}
+
+/// Many are got as each by itself is, those that aren't there left out, however many are asked for and how often.
+pub async fn many_items_are_got_at_once(ledger: Arc<dyn Ledger>) {
+    let revs = TestIds::new(9);
+    let mut expected = sample::one_of_each(|| revs.rev());
+    expected.extend((0..230).map(|n| Item::Job(sample::full_job(&format!("job-{n}"), revs.rev()))));
+    for item in &expected {
+        add(&*ledger, item.clone()).await;
+    }
+    let mut asked: Vec<ItemId> = expected.iter().map(Item::id).collect();
+    asked.extend(asked.clone());
+    asked.extend((0..50).map(|n| ItemId(format!("job/absent-{n}"))));
+    let mut found = ledger.get_many(&asked).await.unwrap();
+    found.sort_by_key(Item::id);
+    expected.sort_by_key(Item::id);
+    assert_eq!(found, expected);
+    assert_eq!(ledger.get_many(&[]).await.unwrap(), []);
 }
 
 /// Every handle finds its item: those of its creation and those that were added later.

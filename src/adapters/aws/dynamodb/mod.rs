@@ -1,0 +1,1 @@
+//! The ledger in one DynamoDB table.

@@ -1,0 +1,1 @@
+//! Objects, and the inbox, in one S3 bucket.
