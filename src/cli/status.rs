@@ -137,17 +137,21 @@ mod tests {
     use super::super::console::Console;
     use super::*;
     use crate::domain::time::Millis;
-    use crate::ports::ledger::Count;
+    use crate::ports::ledger::{Count, Counts};
+
+    fn counted(items: Vec<Count>) -> Counts {
+        Counts { items, has_closed: true }
+    }
 
     fn status() -> Status {
         let count = |kind, state, items, oldest| Count { kind, state, items, oldest: Some(Millis(oldest)) };
         Status {
-            counts: vec![
+            counts: counted(vec![
                 count(Kind::Job, State::Consumed, 1_234_567, 0),
                 count(Kind::Job, State::Parked, 2, 9_000),
                 count(Kind::BadLine, State::Parked, 1, 9_000),
                 count(Kind::Intake, State::Read, 3, 0),
-            ],
+            ]),
             waiting: 0,
             next_due: None,
             at: Millis(10_000_000),
@@ -187,7 +191,7 @@ discarded        0
     fn what_is_due_next_is_told_as_it_is() {
         let at = |next_due, counts| Status { next_due: Some(Millis(next_due)), counts, ..status() };
         let over = status().counts;
-        let open = vec![Count { kind: Kind::Job, state: State::Submitted, items: 1, oldest: None }];
+        let open = counted(vec![Count { kind: Kind::Job, state: State::Submitted, items: 1, oldest: None }]);
         let now = status().at.0;
         assert_eq!(next(&status(), false), None);
         let said = [(now + 3_600_000, &over), (now, &over), (now + 90_000, &open), (now + 400, &open), (0, &open)]
