@@ -20,7 +20,9 @@ fn size_of(value: &AttributeValue) -> usize {
         AttributeValue::N(number) => {
             // Digit pairs may begin at either digit, so that a pair more is allowed for than the rule says.
             let digits = number.trim_start_matches('-').trim_matches('0').len();
-            1 + usize::from(number.starts_with('-')) + digits.div_ceil(2) + usize::from(digits > 0 && digits.is_multiple_of(2))
+            1 + usize::from(number.starts_with('-'))
+                + digits.div_ceil(2)
+                + usize::from(digits > 0 && digits.is_multiple_of(2))
         }
         AttributeValue::Bool(_) | AttributeValue::Null(_) => 1,
         AttributeValue::L(list) => 3 + list.iter().map(|value| 1 + size_of(value)).sum::<usize>(),
