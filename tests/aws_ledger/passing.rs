@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use gleaner::adapters::aws::dynamodb::DynamoLedger;
 use gleaner::domain::item::{Item, ItemId};
 use gleaner::domain::job::{Rev, State};
 use gleaner::ports::conformance::sample;
@@ -11,7 +15,7 @@ use gleaner::ports::testing::TestIds;
 use serde_json::{Value, json};
 
 use super::emulator::proxy::{Answer, Seen, Verdict};
-use super::table::{behind_proxy, operations};
+use super::table::{behind_proxy, hasty, operations};
 
 /// What DynamoDB answers when it would rather not, and when it fails.
 const PASSING: [(u16, &str); 6] = [
@@ -43,9 +47,9 @@ fn next(item: &Item, rev: Rev) -> Item {
     next
 }
 
-fn is_busy<T: std::fmt::Debug>(outcome: Result<T, LedgerError>, table: &str) {
+fn is_busy<T: std::fmt::Debug>(outcome: Result<T, LedgerError>, word: &str) {
     match outcome {
-        Err(LedgerError::Busy(why)) => assert!(why.contains(table), "{why}"),
+        Err(LedgerError::Busy(why)) => assert!(why.contains(word), "{why}"),
         other => panic!("not busy: {other:?}"),
     }
 }
@@ -102,9 +106,26 @@ async fn what_does_not_pass_is_busy_and_changes_nothing() {
 #[tokio::test]
 async fn who_is_not_there_is_busy() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let client = super::table::hasty(&format!("http://{nobody}"));
-    let ledger = gleaner::adapters::aws::dynamodb::DynamoLedger::new(client, "a-table".to_owned());
+    let ledger = DynamoLedger::new(hasty(&format!("http://{nobody}")), "a-table".to_owned());
     is_busy(ledger.get(&ItemId("job/a".to_owned())).await, "a-table");
+}
+
+#[tokio::test]
+async fn who_does_not_answer_is_busy() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    // Connections are taken up, and kept.
+    let silent = tokio::spawn(async move {
+        let mut kept = Vec::new();
+        while let Ok((connection, _)) = silent.accept().await {
+            kept.push(connection);
+        }
+    });
+    let patience = TimeoutConfig::builder().read_timeout(Duration::from_millis(50)).build();
+    let impatient = hasty(&url).config().to_builder().timeout_config(patience).build();
+    let ledger = DynamoLedger::new(Client::from_conf(impatient), "a-table".to_owned());
+    is_busy(ledger.get(&ItemId("job/a".to_owned())).await, "no answer in time");
+    silent.abort();
 }
 
 /// A write that is done, and whose answer is `verdict`, is made again by the SDK and recognized.
@@ -228,7 +249,10 @@ async fn what_is_in_the_way_is_read_when_it_is_not_told() {
     }
     let absent = job("absent", revs.rev());
     assert!(matches!(ledger.replace(first.rev(), &absent).await, Err(ReplaceError::Stale(None))));
-    assert!(operations(&proxy)["GetItem"] >= 5);
+    let seen = proxy.take_seen();
+    let reads: Vec<_> = seen.iter().filter(|seen| seen.operation() == "GetItem").map(Seen::json).collect();
+    assert_eq!(reads.len(), 5);
+    assert!(reads.iter().all(|read| read["ConsistentRead"] == json!(true)));
 
     // In the way, and gone when it is looked at: nobody knows, and asking again is right.
     proxy.judge(|seen| match seen.operation() {

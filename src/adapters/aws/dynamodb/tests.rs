@@ -203,7 +203,7 @@ fn long_handles_are_found_by_their_digest() {
     assert_eq!(key(""), None);
     assert_eq!(key("v1_日本").as_deref(), Some("v1_日本"));
     let long = "x".repeat(3000);
-    assert!(key(&long).unwrap().starts_with("sha256:") && key(&long) != key(&long[1..]));
+    assert!(key(&long).unwrap().starts_with("sha256:") && key(&long) != key(&format!("{long}x")));
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn size_of(value: &AttributeValue) -> usize {
 fn life(id_bytes: usize) -> Vec<(State, usize)> {
     let policy = Policy::default();
     let at = |seconds| Now { at: minute(0).plus(Duration::from_secs(seconds)), fraction: 0.0, policy: &policy };
-    let hex = |digits: usize| "0123456789abcdef".repeat(4)[..digits].to_owned();
+    let hex = |digits: usize| "0123456789abcdef".chars().cycle().take(digits).collect::<String>();
     let work = Work {
         key: JobKey(hex(32)),
         input: InputRef { intake: hex(64), line: 1_234_567, offset: 1_234_567_891, length: 123_457 },
