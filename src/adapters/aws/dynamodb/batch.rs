@@ -34,10 +34,7 @@ pub async fn get_many(table: &Table, ids: impl IntoIterator<Item = ItemId>) -> R
 }
 
 /// The same, unread.
-pub async fn get_raw(
-    table: &Table,
-    ids: impl IntoIterator<Item = String>,
-) -> Result<Vec<Attributes>, LedgerError> {
+pub async fn get_raw(table: &Table, ids: impl IntoIterator<Item = String>) -> Result<Vec<Attributes>, LedgerError> {
     let ids: BTreeSet<String> = ids.into_iter().filter(|id| can_be_key(id)).collect();
     let ids: Vec<String> = ids.into_iter().collect();
     let batches: Vec<Vec<String>> = ids.chunks(BATCH).map(<[String]>::to_vec).collect();
@@ -59,7 +56,8 @@ async fn get_batch(table: &Table, mut left: Vec<String>) -> Result<Vec<Attribute
         }
         left = unprocessed;
         if !backoff.wait().await {
-            let why = format!("table {}: {} items were asked for again and again, and left out", table.name(), left.len());
+            let why =
+                format!("table {}: {} items were asked for again and again, and left out", table.name(), left.len());
             return Err(LedgerError::Busy(why));
         }
     }

@@ -14,11 +14,7 @@ use crate::ports::ledger::LedgerError;
 const MESSAGE_BYTES: usize = 300;
 
 /// The error of a call that was `doing` something with `table`.
-pub fn of<E: ProvideErrorMetadata>(
-    table: &str,
-    doing: impl Display,
-    error: &SdkError<E, HttpResponse>,
-) -> LedgerError {
+pub fn of<E: ProvideErrorMetadata>(table: &str, doing: impl Display, error: &SdkError<E, HttpResponse>) -> LedgerError {
     match error {
         SdkError::ServiceError(answer) => of_service(table, doing, answer.err(), answer.raw().status().as_u16()),
         SdkError::DispatchFailure(failure) => of_dispatch(table, doing, failure.as_connector_error()),

@@ -36,22 +36,24 @@ const WAVE: usize = 1000;
 #[derive(Debug)]
 struct Ahead {
     places: BTreeSet<Entry>,
+    /// Places behind what was left out, of items that told them themselves: the index may show these items elsewhere.
+    far: BTreeSet<Entry>,
     /// Whether nothing was left out behind them.
     whole: bool,
     read_at: Millis,
 }
 
 impl Ahead {
-    /// Reads the state's part of the index to the end, and keeps the first places after `after`.
-    async fn read(table: &Table, state: State, after: Option<&Entry>) -> Result<Self, LedgerError> {
-        let mut ahead = Self { places: BTreeSet::new(), whole: true, read_at: SystemClock.now() };
+    /// Reads the state's part of the index to the end, and keeps the first places after `after`, `kept` at most.
+    async fn read(table: &Table, state: State, after: Option<&Entry>, kept: usize) -> Result<Self, LedgerError> {
+        let mut ahead = Self { places: BTreeSet::new(), far: BTreeSet::new(), whole: true, read_at: SystemClock.now() };
         let mut lanes = Lane::all(&[state], Wanted { time: SINCE, due_at: None, page: None });
         while read_on(table, &mut lanes).await? {
             for entry in lanes.iter_mut().flat_map(Lane::take) {
                 if Some(&entry) > after {
                     ahead.places.insert(entry);
                 }
-                if ahead.places.len() > KEPT {
+                if ahead.places.len() > kept {
                     ahead.places.pop_last();
                     ahead.whole = false;
                 }
@@ -71,20 +73,36 @@ impl Ahead {
         taken
     }
 
-    /// Adds the place of an item that turned out to stand further back than the index said; behind what was left out
-    /// it is found when that is read.
+    /// Adds the place of an item that turned out to stand further back than the index said.
     fn put_back(&mut self, place: Entry) {
         if self.whole || self.places.last().is_some_and(|last| place < *last) {
             self.places.insert(place);
+        } else {
+            self.far.insert(place);
         }
     }
 }
 
 /// Listings under way: what comes after a place in a state.
-#[derive(Debug, Default)]
-pub struct Listings(Mutex<Vec<(State, Entry, Ahead)>>);
+#[derive(Debug)]
+pub struct Listings {
+    under_way: Mutex<Vec<(State, Entry, Ahead)>>,
+    kept: usize,
+}
+
+impl Default for Listings {
+    fn default() -> Self {
+        Self { under_way: Mutex::default(), kept: KEPT }
+    }
+}
 
 impl Listings {
+    /// Keeps no more than so many entries.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn keep_at_most(&mut self, entries: usize) {
+        self.kept = entries;
+    }
+
     /// At most `limit` items in `state`, by the time they entered it and their id, after `after`.
     ///
     /// The index may be behind, so that each item says itself whether it is in the state, and since when: its place in
@@ -109,7 +127,7 @@ impl Listings {
         let after: Option<Entry> = after.map(|place| (place.0, place.1.clone()));
         let mut ahead = match after.as_ref().and_then(|after| self.take(state, after)) {
             Some(ahead) => ahead,
-            None => Ahead::read(table, state, after.as_ref()).await?,
+            None => Ahead::read(table, state, after.as_ref(), self.kept).await?,
         };
         let mut page: BTreeMap<Entry, Item> = BTreeMap::new();
         let mut reached = after.clone();
@@ -119,7 +137,9 @@ impl Listings {
                 if ahead.whole {
                     break;
                 }
-                ahead = Ahead::read(table, state, reached.as_ref()).await?;
+                let far = ahead.far;
+                ahead = Ahead::read(table, state, reached.as_ref(), self.kept).await?;
+                far.into_iter().for_each(|place| ahead.put_back(place));
                 continue;
             };
             reached = Some(last);
@@ -145,7 +165,7 @@ impl Listings {
 
     /// What comes after `after`, when a page that ended there was read a moment ago.
     fn take(&self, state: State, after: &Entry) -> Option<Ahead> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         let now = SystemClock.now();
         // A clock that was set back makes them fresh for longer than they should be: then they are dropped.
         all.retain(|(.., ahead)| ahead.read_at <= now && now.since(ahead.read_at) < FRESH);
@@ -155,10 +175,10 @@ impl Listings {
 
     /// Keeps what comes after a page. Nothing is kept when that is nothing: what comes later is read then.
     fn keep(&self, state: State, last: Entry, ahead: Ahead) {
-        if ahead.places.is_empty() {
+        if ahead.places.is_empty() && ahead.far.is_empty() {
             return;
         }
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() == LISTINGS {
             all.remove(0);
         }

@@ -65,6 +65,14 @@ impl DynamoLedger {
         self
     }
 
+    /// The same ledger, keeping no more than so many entries of the index for the next pages of a listing.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn keeping(mut self, entries: usize) -> Self {
+        self.listings.keep_at_most(entries);
+        self
+    }
+
     /// The name of its table.
     #[must_use]
     pub fn table(&self) -> &str {

@@ -183,7 +183,8 @@ impl Table {
             .set_exclusive_start_key(after)
             .set_return_consumed_capacity(self.consumed());
         let page = query.send().await;
-        let page = page.map_err(|error| fault::of(&self.name, format!("asking its index {}", question.index), &error))?;
+        let page =
+            page.map_err(|error| fault::of(&self.name, format!("asking its index {}", question.index), &error))?;
         self.add(Operation::Query, page.consumed_capacity());
         let next = page.last_evaluated_key.filter(|key| !key.is_empty());
         Ok(Page { entries: page.items.unwrap_or_default(), next })

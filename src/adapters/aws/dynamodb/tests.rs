@@ -46,10 +46,12 @@ fn input() -> impl Strategy<Value = InputRef> {
 
 fn handle() -> impl Strategy<Value = Handle> {
     let fate = prop::sample::select(vec![Fate::Live, Fate::Won, Fate::Ended, Fate::GivenUp]);
-    (text(), any::<[u32; 3]>(), time(), maybe(time()), fate).prop_map(|(id, [attempt, polls, looks], at, gone, fate)| {
-        let key = KeyId(id.clone());
-        Handle { id, attempt, key, at, deadline: at, polls, missing_since: gone, fate, given_up_at: gone, looks }
-    })
+    (text(), any::<[u32; 3]>(), time(), maybe(time()), fate).prop_map(
+        |(id, [attempt, polls, looks], at, gone, fate)| {
+            let key = KeyId(id.clone());
+            Handle { id, attempt, key, at, deadline: at, polls, missing_since: gone, fate, given_up_at: gone, looks }
+        },
+    )
 }
 
 fn job() -> impl Strategy<Value = Item> {
@@ -127,19 +129,7 @@ fn gate() -> impl Strategy<Value = Item> {
     (prop::array::uniform2(text()), optional, any::<[u32; 2]>(), time(), any::<bool>()).prop_map(
         |([name, rev], (until, class, message, probe, paused), [refusals, unclear], since, needs_person)| {
             let rev = Rev(rev);
-            Item::Gate(Gate {
-                name,
-                rev,
-                since,
-                until,
-                refusals,
-                unclear,
-                class,
-                message,
-                needs_person,
-                probe,
-                paused,
-            })
+            Item::Gate(Gate { name, rev, since, until, refusals, unclear, class, message, needs_person, probe, paused })
         },
     )
 }
@@ -213,7 +203,7 @@ fn long_handles_are_found_by_their_digest() {
     assert_eq!(key(""), None);
     assert_eq!(key("v1_日本").as_deref(), Some("v1_日本"));
     let long = "x".repeat(3000);
-    assert!(key(&long).unwrap().starts_with("sha256:") && key(&long) != key(&long[1..]));
+    assert!(key(&long).unwrap().starts_with("sha256:") && key(&long) != key(&format!("{long}x")));
 }
 
 #[test]

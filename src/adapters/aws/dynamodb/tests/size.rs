@@ -20,7 +20,9 @@ fn size_of(value: &AttributeValue) -> usize {
         AttributeValue::N(number) => {
             // Digit pairs may begin at either digit, so that a pair more is allowed for than the rule says.
             let digits = number.trim_start_matches('-').trim_matches('0').len();
-            1 + usize::from(number.starts_with('-')) + digits.div_ceil(2) + usize::from(digits > 0 && digits.is_multiple_of(2))
+            1 + usize::from(number.starts_with('-'))
+                + digits.div_ceil(2)
+                + usize::from(digits > 0 && digits.is_multiple_of(2))
         }
         AttributeValue::Bool(_) | AttributeValue::Null(_) => 1,
         AttributeValue::L(list) => 3 + list.iter().map(|value| 1 + size_of(value)).sum::<usize>(),
@@ -33,7 +35,7 @@ fn size_of(value: &AttributeValue) -> usize {
 fn life(id_bytes: usize) -> Vec<(State, usize)> {
     let policy = Policy::default();
     let at = |seconds| Now { at: minute(0).plus(Duration::from_secs(seconds)), fraction: 0.0, policy: &policy };
-    let hex = |digits: usize| "0123456789abcdef".repeat(4)[..digits].to_owned();
+    let hex = |digits: usize| "0123456789abcdef".chars().cycle().take(digits).collect::<String>();
     let work = Work {
         key: JobKey(hex(32)),
         input: InputRef { intake: hex(64), line: 1_234_567, offset: 1_234_567_891, length: 123_457 },

@@ -1,0 +1,110 @@
+//! What the ledger costs: write units of a job's life, requests of an idle tick, and whether DynamoDB is asked for them.
+
+use std::collections::BTreeMap;
+
+use gleaner::adapters::aws::dynamodb::{Operation, Units};
+use gleaner::domain::item::Item;
+use gleaner::domain::job::State;
+use gleaner::ports::conformance::sample;
+use gleaner::ports::ledger::Ledger;
+use gleaner::ports::testing::TestIds;
+use gleaner::simulator::Config;
+
+use super::table::{behind_proxy, operations};
+use super::units::{Written, written};
+use super::world::World;
+
+/// The goal (design, section 11): write units of an interaction from its reservation until it is consumed.
+const GOAL: usize = 11;
+
+/// Items that are written at once where many are needed.
+const TOGETHER: usize = 32;
+
+/// Runs `jobs` jobs to their end, and returns all that was written, after checking it against what the emulator says.
+async fn run(jobs: usize, config: Config) -> Vec<Written> {
+    let world = World::new(config).await;
+    let intake = world.land(jobs).await;
+    let over = world.until_over(&intake).await;
+    assert_eq!((over.tally.consumed, over.tally.jobs), (jobs as u64, jobs as u64));
+    let seen = world.proxy.take_seen();
+    let written = written(&seen);
+    // ministack follows the same rules for puts; it says nothing of those whose condition didn't hold.
+    let told = world.spent.so_far()[&Operation::PutItem];
+    assert!(seen.iter().all(|seen| seen.json()["ReturnConsumedCapacity"] == "TOTAL"));
+    assert_eq!(told.calls, written.len() as u64, "no put was refused");
+    assert_eq!(told.write, written.iter().map(|put| put.units).sum::<usize>() as f64);
+    written
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interaction_costs_at_most_11_write_units_from_reserve_to_consumed() {
+    let written = run(40, Config { polls_until_done: 0, ..Config::default() }).await;
+    let mut lives: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
+    for put in written.iter().filter(|put| put.pk.starts_with("job/")) {
+        lives.entry(&put.pk).or_default().push((&put.state, put.units));
+        assert!(put.bytes <= 1024, "{put:?}");
+    }
+    assert_eq!(lives.len(), 40);
+    for (pk, life) in &lives {
+        assert_eq!(life, &[("reserving", 2), ("submitted", 4), ("done", 3), ("consumed", 2)], "{pk}");
+        assert!(life.iter().map(|(_, units)| units).sum::<usize>() <= GOAL);
+    }
+    let largest = written.iter().filter(|put| put.pk.starts_with("job/")).map(|put| put.bytes).max();
+    let others: usize = written.iter().filter(|put| !put.pk.starts_with("job/")).map(|put| put.units).sum();
+    println!("the largest item of a job has {largest:?} bytes; intake and gates: {others} units for 40 jobs");
+    assert!(others < 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_that_finds_it_running_costs_3_write_units() {
+    let written = run(5, Config { polls_until_done: 2, ..Config::default() }).await;
+    let looks: Vec<&Written> =
+        written.iter().filter(|put| put.state == "submitted" && put.was.as_deref() == Some("submitted")).collect();
+    assert!(looks.len() >= 10, "{}", looks.len());
+    assert!(looks.iter().all(|look| look.units == 3), "{looks:?}");
+    let jobs = written.iter().filter(|put| put.pk.starts_with("job/"));
+    assert_eq!(jobs.map(|put| put.units).sum::<usize>(), 5 * GOAL + 3 * looks.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_tick_asks_the_same_whatever_is_closed() {
+    const CLOSED: usize = 3000;
+    let world = World::new(Config::default()).await;
+    let idle = async || {
+        world.proxy.take_seen();
+        let before = world.spent.so_far();
+        assert!(world.tick().await.was_idle());
+        let read = |spent: &BTreeMap<Operation, Units>| spent.values().map(|units| units.read).sum::<f64>();
+        (operations(&world.proxy), read(&world.spent.so_far()) - read(&before))
+    };
+    let (with_none, read) = idle().await;
+    let revs = TestIds::new(1);
+    let closed = [State::Consumed, State::Recovered, State::Discarded];
+    let jobs: Vec<Item> = (0..CLOSED)
+        .map(|n| {
+            let mut job = sample::job_in(&format!("job-{n}"), revs.rev(), closed[n % 3], sample::minute(1), None);
+            job.handles = vec![sample::handle(&format!("v1_{n}"))];
+            Item::Job(job)
+        })
+        .collect();
+    for jobs in jobs.chunks(TOGETHER) {
+        futures::future::try_join_all(jobs.iter().map(|job| world.ledger.create(job))).await.unwrap();
+    }
+    assert_eq!(idle().await, (with_none.clone(), read));
+    // Eight states in four shards, and nothing else: half a read unit each.
+    assert_eq!(with_none, [("Query".to_owned(), 32)].into());
+    println!("an idle tick: {with_none:?}, {read} read units");
+}
+
+#[tokio::test]
+async fn nobody_is_asked_for_the_cost_unless_somebody_counts() {
+    let (proxy, ledger) = behind_proxy().await;
+    let revs = TestIds::new(1);
+    for item in sample::one_of_each(|| revs.rev()) {
+        ledger.create(&item).await.unwrap();
+    }
+    ledger.counts().await.unwrap();
+    ledger.get_many(&[sample::one_of_each(|| revs.rev())[0].id()]).await.unwrap();
+    let seen = proxy.take_seen();
+    assert!(seen.len() > 10 && seen.iter().all(|seen| seen.json().get("ReturnConsumedCapacity").is_none()));
+}

@@ -1,0 +1,91 @@
+//! The engine as it runs, with the ledger in DynamoDB: behind a proxy, a folder for objects, HTTP and the simulator, and
+//! a clock that the tests move.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gleaner::adapters::aws::dynamodb::{DynamoLedger, Spent};
+use gleaner::adapters::gemini::{ApiKey, HttpGemini, Options};
+use gleaner::adapters::local::folder::FolderObjects;
+use gleaner::app::drive::OPEN;
+use gleaner::app::engine::Engine;
+use gleaner::app::land::land;
+use gleaner::app::report::{Progress, progress};
+use gleaner::app::tick::{Ticked, tick};
+use gleaner::ports::clock::Clock;
+use gleaner::ports::conformance::sample::START;
+use gleaner::ports::handover::Nobody;
+use gleaner::ports::ledger::Ledger;
+use gleaner::ports::testing::{TestClock, TestIds};
+use gleaner::simulator::{Config, Running, start};
+use tokio::net::TcpListener;
+
+use super::emulator::proxy::Proxy;
+use super::table::behind_proxy;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+pub struct World {
+    pub proxy: Proxy,
+    pub ledger: Arc<DynamoLedger>,
+    pub spent: Arc<Spent>,
+    pub engine: Engine,
+    clock: Arc<TestClock>,
+    folder: tempfile::TempDir,
+    _simulator: Running,
+}
+
+impl World {
+    pub async fn new(config: Config) -> Self {
+        let clock = Arc::new(TestClock::standing(START));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let simulator = start(listener, config, clock.clone()).await.unwrap();
+        let (proxy, ledger) = behind_proxy().await;
+        let spent = Arc::new(Spent::default());
+        let ledger = Arc::new(ledger.counting(Arc::clone(&spent)));
+        let folder = tempfile::tempdir().unwrap();
+        let objects = FolderObjects::open(folder.path().join("objects"), START).unwrap();
+        let keys = vec![ApiKey::new("test-key-1").unwrap()];
+        let options = Options { base_url: simulator.base_url(), ..Options::new(keys) };
+        let engine = Engine {
+            ledger: ledger.clone(),
+            objects: Arc::new(objects),
+            gemini: Arc::new(HttpGemini::new(options).unwrap()),
+            clock: clock.clone(),
+            ids: Arc::new(TestIds::new(1)),
+            handover: Arc::new(Nobody),
+            settings: Default::default(),
+            headers: Default::default(),
+            stopping: Default::default(),
+        };
+        Self { proxy, ledger, spent, engine, clock, folder, _simulator: simulator }
+    }
+
+    /// Lands a file of `jobs` lines, and returns its sha256.
+    pub async fn land(&self, jobs: usize) -> String {
+        let path = self.folder.path().join("jobs.jsonl");
+        let lines = (0..jobs).map(|n| format!("{{\"input\": \"Summarize chapter {n} in one sentence.\"}}\n"));
+        std::fs::write(&path, lines.collect::<String>()).unwrap();
+        land(&self.engine, &path).await.unwrap().intake.sha256
+    }
+
+    pub async fn tick(&self) -> Ticked {
+        tick(&self.engine, self.clock.now().plus(HOUR)).await.unwrap()
+    }
+
+    /// Ticks on, each time at the next due time, until the intake is over.
+    pub async fn until_over(&self, intake: &str) -> Progress {
+        for _ in 0..200 {
+            self.tick().await;
+            let progress = progress(&self.engine, intake).await.unwrap();
+            if progress.is_over() {
+                assert_eq!(progress.wrong_sums(), None);
+                return progress;
+            }
+            let due = self.ledger.next_due(&OPEN).await.unwrap();
+            let wait = due.map_or(Duration::ZERO, |due| due.since(self.clock.now()));
+            self.clock.advance(wait.max(Duration::from_secs(1)));
+        }
+        panic!("it never ends");
+    }
+}
