@@ -8,6 +8,7 @@ use serde_json::Value;
 use tracing::{error, info};
 
 use super::{Event, Service};
+use crate::adapters::aws::sqs::open;
 use crate::app::engine::Engine;
 use crate::app::work::{Work, work};
 use crate::domain::time::Millis;
@@ -39,8 +40,7 @@ pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Er
 
 async fn bring_on(service: &Service, engine: &Engine, message: &SqsMessage, until: Millis) -> Result<(), Error> {
     let parts = service.parts()?;
-    let body = message.body.as_deref().unwrap_or_default();
-    let body = parts.work_queue.open(body).await?;
+    let body = open(&*parts.objects, message.body.clone().unwrap_or_default()).await?;
     let named: Work = serde_json::from_str(&body).map_err(|error| format!("it names no work: {error}"))?;
     work(engine, &*parts.inbox, &named, until).await?;
     info!(work = ?named, "worked");

@@ -9,6 +9,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
+use futures::{StreamExt, stream};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -74,6 +75,8 @@ pub enum Verdict {
     Instead(Bytes),
     /// Send it on, then break the connection without an answer.
     Break,
+    /// Send it on, then break the connection after the head of its answer and that many bytes of its body.
+    Cut(usize),
 }
 
 type Judge = Box<dyn FnMut(&Seen) -> Verdict + Send>;
@@ -142,10 +145,11 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
         Verdict::Answer(answer) => answer,
         Verdict::After(change) => change(forward(&shared, &seen, seen.body.clone()).await),
         Verdict::Instead(body) => forward(&shared, &seen, body).await,
+        Verdict::Cut(length) => return cut(forward(&shared, &seen, seen.body.clone()).await, length),
         Verdict::Break => {
             drop(forward(&shared, &seen, seen.body.clone()).await);
             // A body that is shorter than announced: the client can't read this answer.
-            let mut broken = Response::new(Body::from_stream(futures::stream::once(async {
+            let mut broken = Response::new(Body::from_stream(stream::once(async {
                 Err::<Bytes, _>(std::io::Error::other("broken by the proxy"))
             })));
             broken.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("100"));
@@ -155,6 +159,22 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
     let mut response = Response::new(Body::from(answer.body));
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;
+    response
+}
+
+/// The first bytes of an answer that announces all of them.
+fn cut(answer: Answer, length: usize) -> Response {
+    let announced = answer.body.len();
+    let start = stream::once(std::future::ready(Ok(answer.body.slice(..length))));
+    let end = stream::once(async {
+        // What was written goes out while the body has nothing to add.
+        tokio::task::yield_now().await;
+        Err::<Bytes, _>(std::io::Error::other("cut off by the proxy"))
+    });
+    let mut response = Response::new(Body::from_stream(start.chain(end)));
+    *response.status_mut() = answer.status;
+    *response.headers_mut() = answer.headers;
+    response.headers_mut().insert(header::CONTENT_LENGTH, announced.into());
     response
 }
 

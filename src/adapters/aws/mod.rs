@@ -1,7 +1,9 @@
 //! AWS: the ledger in a DynamoDB table, objects and the inbox in an S3 bucket, queues in SQS, API keys in a secret.
 
+mod backoff;
 pub mod calls;
 pub mod dynamodb;
+mod fault;
 pub mod outputs;
 pub mod s3;
 pub mod secrets;

@@ -9,6 +9,8 @@
     reason = "these are tests, although they are compiled for those of other adapters too"
 )]
 
+pub mod inbox;
 pub mod ledger;
 pub mod objects;
+pub mod queue;
 pub mod sample;

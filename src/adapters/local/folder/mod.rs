@@ -24,7 +24,7 @@ use self::fault::fault;
 use self::folders::Folders;
 use crate::adapters::system::from_system;
 use crate::domain::time::Millis;
-use crate::ports::objects::{ObjectError, Objects, Put};
+use crate::ports::objects::{ObjectError, Objects, Put, broke_off};
 
 /// The folder of files that are being written.
 const TMP: &str = "tmp";
@@ -286,7 +286,7 @@ async fn read_some(
 ) -> Result<usize, ObjectError> {
     let room = PIECE.saturating_sub(piece.len());
     let read = source.take(room as u64).read_buf(piece).await;
-    read.map_err(|error| ObjectError::Busy(format!("what was to become {name} broke off: {error}")))
+    read.map_err(|error| broke_off(name, error))
 }
 
 #[cfg(test)]

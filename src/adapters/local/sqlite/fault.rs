@@ -69,7 +69,9 @@ fn of_sqlite(error: &rusqlite::Error, path: &Path) -> LedgerError {
             format!("it can't be opened; {folder} must be a folder in which this user may write")
         }
         Some(ErrorCode::NotADatabase) => {
-            "it is no ledger; name another data folder, or move the file away if nobody needs it".to_owned()
+            "it is no database, so no ledger and no queue; name another data folder, or move the file away if nobody \
+             needs it"
+                .to_owned()
         }
         Some(ErrorCode::DatabaseCorrupt) => {
             "the file is damaged; keep it, and restore a copy or save what is left with `sqlite3 … .recover`".to_owned()

@@ -8,13 +8,21 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::PATIENCE;
 use super::fault::Fault;
 
-/// Marks the file as a ledger of this program: "glnr" (`PRAGMA application_id`).
-const APPLICATION: i32 = 0x676c_6e72;
+/// What a file is for.
+#[derive(Debug, Clone, Copy)]
+pub struct Purpose {
+    /// Marks it as a file of this program for this purpose (`PRAGMA application_id`).
+    pub application: i32,
+    /// The version of its tables (`PRAGMA user_version`).
+    pub version: i32,
+    /// The statements that make them.
+    pub tables: &'static str,
+}
 
-/// The version of the tables below (`PRAGMA user_version`).
-const VERSION: i32 = 1;
+/// A ledger: "glnr".
+const LEDGER: Purpose = Purpose { application: 0x676c_6e72, version: 1, tables: TABLES };
 
-/// The tables.
+/// The tables of a ledger.
 ///
 /// `tallies` counts items per intake, kind and state, and once more under the intake `''` for the whole ledger. The
 /// indexes hold every column that a query orders by, so that none has to sort; that of due items leaves out those
@@ -54,12 +62,17 @@ CREATE TABLE tallies (
 /// without a pause has taken the lock again.
 pub const NAP: Duration = Duration::from_millis(1);
 
-/// Opens the file for the thread that writes; makes the tables when the file is new.
+/// Opens the file of a ledger for the thread that writes; makes the tables when the file is new.
 pub fn open_for_writing(path: &Path) -> Result<Connection, Fault> {
+    open_for(LEDGER, path)
+}
+
+/// Opens a file for reading and writing; makes the tables when the file is new.
+pub fn open_for(purpose: Purpose, path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     wait_for_locks(&mut connection)?;
-    patiently(|| check_or_create(&connection))?;
+    patiently(|| check_or_create(&connection, purpose))?;
     patiently(|| log_ahead(&connection))?;
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
@@ -113,13 +126,13 @@ fn patiently(mut attempt: impl FnMut() -> Result<(), Fault>) -> Result<(), Fault
     attempt()
 }
 
-fn check_or_create(connection: &Connection) -> Result<(), Fault> {
-    if marks(connection)? == (APPLICATION, VERSION) {
+fn check_or_create(connection: &Connection, purpose: Purpose) -> Result<(), Fault> {
+    if marks(connection)? == (purpose.application, purpose.version) {
         return Ok(());
     }
     // Whatever else it is shows under the lock only: another process may be making the tables right now.
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    let made = create(connection);
+    let made = create(connection, purpose);
     if made.is_err() && !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;
     }
@@ -127,24 +140,27 @@ fn check_or_create(connection: &Connection) -> Result<(), Fault> {
 }
 
 /// Makes the tables, unless another process was faster.
-fn create(connection: &Connection) -> Result<(), Fault> {
+fn create(connection: &Connection, purpose: Purpose) -> Result<(), Fault> {
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     match (marks(connection)?, tables) {
-        ((APPLICATION, VERSION), _) => {}
-        ((APPLICATION, version), _) => {
-            return Err(Fault::NotOurs(format!(
-                "has version {version}, and this program reads and writes version {VERSION}; use the newer gleaner \
-                 that made it"
-            )));
+        ((application, version), _) if application == purpose.application => {
+            if version != purpose.version {
+                return Err(Fault::NotOurs(format!(
+                    "has version {version}, and this program reads and writes version {}; use the newer gleaner that \
+                     made it",
+                    purpose.version
+                )));
+            }
         }
         ((0, 0), 0) => {
-            connection.execute_batch(TABLES)?;
-            connection.pragma_update(None, "application_id", APPLICATION)?;
-            connection.pragma_update(None, "user_version", VERSION)?;
+            connection.execute_batch(purpose.tables)?;
+            connection.pragma_update(None, "application_id", purpose.application)?;
+            connection.pragma_update(None, "user_version", purpose.version)?;
         }
         _ => {
             return Err(Fault::NotOurs(
-                "is a database of another program; name another data folder, or move the file away if nobody needs it"
+                "is a database of another program, or for another purpose; name another data folder, or move the file \
+                 away if nobody needs it"
                     .to_owned(),
             ));
         }

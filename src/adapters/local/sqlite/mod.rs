@@ -6,12 +6,15 @@
 //! - Processes exclude each other by SQLite's own locks and take turns by a lock file, `<path>-turn`. Who can't write
 //!   within about [`PATIENCE`] is told [`LedgerError::Busy`].
 //!
+//! A [queue](SqliteQueue) is a file of its own; it is small work, and each call makes its own transaction.
+//!
 //! The folder must be on a local disk: write-ahead logging needs memory that processes share
 //! (<https://www.sqlite.org/wal.html>).
 
 mod fault;
 mod file;
 mod group;
+mod queue;
 mod reads;
 mod row;
 mod turn;
@@ -23,6 +26,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use self::fault::Fault;
+pub use self::queue::SqliteQueue;
 use self::reads::Readers;
 use self::row::Row;
 use self::writes::{Verdict, Writer};
