@@ -138,6 +138,7 @@ fn engine(folder: &Path, base_url: &str) -> (Engine, Arc<Counting>) {
         gemini: Arc::new(HttpGemini::new(options).unwrap()),
         clock: Arc::new(SystemClock),
         ids: Arc::new(SystemIds),
+        work_queue: None,
         handover: Arc::new(Nobody),
         settings,
         headers: Headers::default(),

@@ -85,7 +85,7 @@ fn shuffle(engine: &Engine, items: &mut [Item]) {
 }
 
 /// Brings one due item to its next state. True when its result was consumed.
-async fn step_one(engine: &Engine, item: Item) -> Result<bool, Trouble> {
+pub(super) async fn step_one(engine: &Engine, item: Item) -> Result<bool, Trouble> {
     let action = step(&item, engine.clock.now());
     let Item::Job(job) = item else { return Ok(false) };
     match action {

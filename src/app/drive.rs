@@ -36,6 +36,10 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
 /// The sleep when items are due and none can be brought on.
 const BLOCKED_SLEEP: Duration = Duration::from_millis(250);
 
+/// The shortest time between two looks of who only watches, and how many times as long as the last look took.
+const WATCH: Duration = Duration::from_secs(2);
+const WATCH_RARELY: u32 = 10;
+
 /// How a drive ended.
 #[derive(Debug)]
 pub struct Drove {
@@ -53,7 +57,7 @@ pub struct Drove {
 /// # Errors
 /// Trouble that needs a person. Passing trouble is logged and the next tick goes on.
 pub async fn drive(engine: &Engine, sha256: &str, mut watch: impl FnMut(&Progress, &[Gate])) -> Result<Drove, Trouble> {
-    let mut elsewhere: Option<Elsewhere> = None;
+    let mut looking = Looking { engine, sha256, elsewhere: None };
     let again = hand_on_again(engine, sha256).await?;
     if again > 0 {
         info!(results = again, "handing on what could not be handed on before");
@@ -67,26 +71,68 @@ pub async fn drive(engine: &Engine, sha256: &str, mut watch: impl FnMut(&Progres
             }
             Err(stop) => return Err(stop),
         };
-        let progress = progress(engine, sha256).await?;
-        let gates = closed_gates(engine).await?;
-        watch(&progress, &gates);
-        if progress.is_over() {
-            let others = match elsewhere.take() {
-                Some(others) => others,
-                None => Elsewhere::of(engine, &progress).await?,
-            };
-            let others = others.look(engine).await?;
-            if others.open.is_empty() {
-                return Ok(Drove { progress, parked_elsewhere: others.parked, stopped: false });
-            }
-            elsewhere = Some(others);
-        }
-        if engine.is_stopping() {
-            return Ok(Drove { progress, parked_elsewhere: 0, stopped: true });
+        if let Some(end) = looking.look(&mut watch).await? {
+            return Ok(end);
         }
         if idle {
             engine.clock.sleep(idle_sleep(engine).await?).await;
         }
+    }
+}
+
+/// Watches others do the work, as a stack's functions, until the intake is over or a person stops watching.
+///
+/// # Errors
+/// Trouble that needs a person.
+pub async fn follow(
+    engine: &Engine,
+    sha256: &str,
+    mut watch: impl FnMut(&Progress, &[Gate]),
+) -> Result<Drove, Trouble> {
+    let mut looking = Looking { engine, sha256, elsewhere: None };
+    loop {
+        let begun = engine.clock.now();
+        match looking.look(&mut watch).await {
+            Ok(Some(end)) => return Ok(end),
+            Ok(None) => {}
+            Err(Trouble::Passing(why)) => warn!(error = why, "can't be looked at now; going on"),
+            Err(stop) => return Err(stop),
+        }
+        // A look may cost a read for each line of a long file: looking takes a small part of the time.
+        let cost = engine.clock.now().since(begun);
+        let end = engine.clock.now().plus(cost.saturating_mul(WATCH_RARELY).max(WATCH));
+        while engine.clock.now() < end && !engine.is_stopping() {
+            engine.clock.sleep(BLOCKED_SLEEP).await;
+        }
+    }
+}
+
+/// Looking how far an intake is, time after time.
+struct Looking<'a> {
+    engine: &'a Engine,
+    sha256: &'a str,
+    elsewhere: Option<Elsewhere>,
+}
+
+impl Looking<'_> {
+    /// Tells how far it is; at the end, or when a person wants to stop, how it ended.
+    async fn look(&mut self, watch: &mut impl FnMut(&Progress, &[Gate])) -> Result<Option<Drove>, Trouble> {
+        let progress = progress(self.engine, self.sha256).await?;
+        let gates = closed_gates(self.engine).await?;
+        watch(&progress, &gates);
+        if progress.is_over() {
+            let others = match self.elsewhere.take() {
+                Some(others) => others,
+                None => Elsewhere::of(self.engine, &progress).await?,
+            };
+            let others = others.look(self.engine).await?;
+            if others.open.is_empty() {
+                return Ok(Some(Drove { progress, parked_elsewhere: others.parked, stopped: false }));
+            }
+            self.elsewhere = Some(others);
+        }
+        let stopped = Drove { progress, parked_elsewhere: 0, stopped: true };
+        Ok(self.engine.is_stopping().then_some(stopped))
     }
 }
 

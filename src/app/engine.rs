@@ -20,6 +20,7 @@ use crate::ports::handover::Handover;
 use crate::ports::ids::Ids;
 use crate::ports::ledger::{CreateError, Ledger, LedgerError, ReplaceError};
 use crate::ports::objects::{ObjectError, Objects};
+use crate::ports::queue::Queue;
 
 /// How often a busy ledger is asked again at once.
 const BUSY_TRIES: u32 = 5;
@@ -68,6 +69,8 @@ pub struct Engine {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub ids: Arc<dyn Ids>,
+    /// Where work is handed over that takes longer than a tick has; none: it is done here.
+    pub work_queue: Option<Arc<dyn Queue>>,
     /// Who waits for results.
     pub handover: Arc<dyn Handover>,
     /// Settings.

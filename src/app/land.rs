@@ -1,5 +1,7 @@
 //! Landing an intake: the object first, under its hash; then its ledger item; and only then may the source go away.
 
+pub mod source;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::pin::Pin;
@@ -7,9 +9,9 @@ use std::task::{Context, Poll};
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
-use tokio::fs::File;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
+use self::source::{LocalFile, Reader, Source};
 use super::engine::{Engine, Trouble};
 use super::lines::{Reading, check_mode, header, object_name, read_line};
 use crate::domain::intake::{Cursor, Intake};
@@ -22,7 +24,7 @@ use crate::ports::ledger::CreateError;
 const BAD_LINES_TOLD: usize = 20;
 
 /// How much of a file is looked at to tell its encoding, in bytes.
-const HEAD: u64 = 4096;
+const HEAD: usize = 4096;
 
 /// Why a file was not taken in. Nothing of it was.
 #[derive(Debug, Error)]
@@ -30,6 +32,9 @@ pub enum LandError {
     /// The file can't be used as it is: the sentence says what is wrong with it and where.
     #[error("{0}")]
     Unusable(String),
+    /// It is not there any more.
+    #[error("it is not there any more")]
+    Gone,
     /// Trouble with the ledger or the objects.
     #[error(transparent)]
     Trouble(#[from] Trouble),
@@ -53,16 +58,22 @@ pub struct Landed {
     pub begins_badly: bool,
 }
 
-/// Takes a file in. Handing in the same bytes again finds the intake of the first time.
+/// Takes a file on this machine in, as [`land_from`] does.
+///
+/// # Errors
+/// As [`land_from`].
+pub async fn land(engine: &Engine, path: &Path) -> Result<Landed, LandError> {
+    land_from(engine, &LocalFile(path)).await
+}
+
+/// Takes an intake in. Handing in the same bytes again finds the intake of the first time.
 ///
 /// # Errors
 /// A file that can't be used, with what is wrong; or trouble.
-pub async fn land(engine: &Engine, path: &Path) -> Result<Landed, LandError> {
-    let shown = path.display().to_string();
-    let (sha256, bytes) = digest(path).await.map_err(|why| LandError::Unusable(format!("{shown}: {why}")))?;
-    if bytes == 0 {
-        return Err(LandError::Unusable(format!("{shown}: the file is empty")));
-    }
+pub async fn land_from(engine: &Engine, source: &dyn Source) -> Result<Landed, LandError> {
+    let shown = source.shown();
+    let Contents { sha256, bytes, head } = digest(source).await?;
+    check_head(&head).map_err(|why| LandError::Unusable(format!("{shown}: {why}")))?;
     if let Some(Item::Intake(intake)) = engine.ledger.get(&ItemId::intake(&sha256)).await.map_err(Trouble::from)? {
         return Ok(Landed {
             intake,
@@ -73,13 +84,12 @@ pub async fn land(engine: &Engine, path: &Path) -> Result<Landed, LandError> {
             begins_badly: false,
         });
     }
-    store(engine, path, &sha256, bytes).await?;
+    store(engine, source, &sha256, bytes).await?;
     let scan = scan(engine, &sha256, &shown).await?;
     if scan.lines == 0 {
         return Err(LandError::Unusable(format!("{shown}: the file holds no jobs")));
     }
     let now = engine.clock.now();
-    let file = path.file_name().map_or(shown, |name| name.to_string_lossy().into_owned());
     let intake = Intake {
         sha256,
         rev: engine.rev(),
@@ -87,7 +97,7 @@ pub async fn land(engine: &Engine, path: &Path) -> Result<Landed, LandError> {
         since: now,
         due_at: Some(now),
         lease: None,
-        file,
+        file: source.file(),
         bytes,
         lines: scan.lines,
         landed_at: now,
@@ -119,42 +129,11 @@ pub async fn land(engine: &Engine, path: &Path) -> Result<Landed, LandError> {
 /// # Errors
 /// No file, a directory, a file that may not be read, an empty one, one in UTF-16; in words.
 pub async fn check(path: &Path) -> Result<(), LandError> {
-    let opened = open(path).await;
-    opened.map(drop).map_err(|why| LandError::Unusable(format!("{}: {why}", path.display())))
-}
-
-fn words(error: std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "the file may not be read (permissions)".to_owned(),
-        _ => error.to_string(),
-    }
-}
-
-async fn open(path: &Path) -> Result<File, String> {
-    let meta = tokio::fs::metadata(path).await.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound if path == Path::new("-") => {
-            "standard input can't be used, since a run reads its jobs again; put the lines into a file first".to_owned()
-        }
-        _ => words(error),
-    })?;
-    if meta.is_dir() {
-        return Err("it is a directory; name a file of jobs, one JSON object a line".to_owned());
-    }
-    if !meta.is_file() {
-        return Err("it is no regular file; put the jobs into a file first".to_owned());
-    }
-    if meta.len() == 0 {
-        return Err("the file is empty".to_owned());
-    }
-    let mut file = File::open(path).await.map_err(words)?;
+    let source = LocalFile(path);
     let mut head = Vec::new();
-    (&mut file).take(HEAD).read_to_end(&mut head).await.map_err(words)?;
-    if is_utf16(&head) {
-        return Err("the file is UTF-16, and must be UTF-8: convert it, as with iconv -f UTF-16 -t UTF-8".to_owned());
-    }
-    file.rewind().await.map_err(words)?;
-    Ok(file)
+    let read = source.open_file().await?.take(HEAD as u64).read_to_end(&mut head).await;
+    read.map_err(|error| source.broken(error))?;
+    check_head(&head).map_err(|why| LandError::Unusable(format!("{}: {why}", source.shown())))
 }
 
 /// By its byte order mark, or by the NUL bytes that stand beside each letter of JSON in UTF-16, and nowhere in UTF-8.
@@ -177,38 +156,60 @@ pub async fn hand_results_to(engine: &Engine, intake: Intake, command: &str) -> 
     engine.settle_intake(intake, change).await.map(drop)
 }
 
-/// sha256 and length of a file.
-async fn digest(path: &Path) -> Result<(String, u64), String> {
-    let mut file = open(path).await?;
+/// What a source brings.
+#[derive(Debug)]
+pub(super) struct Contents {
+    pub(super) sha256: String,
+    pub(super) bytes: u64,
+    head: Vec<u8>,
+}
+
+/// Reads a source through.
+pub(super) async fn digest(source: &dyn Source) -> Result<Contents, LandError> {
+    let mut reader = source.open().await?;
     let (mut hash, mut length) = (Sha256::new(), 0);
+    let mut head = Vec::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
-        let read = file.read(&mut buffer).await.map_err(words)?;
-        if read == 0 {
-            return Ok((hex::encode(hash.finalize()), length));
-        }
-        hash.update(buffer.get(..read).unwrap_or_default());
+        let read = reader.read(&mut buffer).await.map_err(|error| source.broken(error))?;
+        let fresh = buffer.get(..read).unwrap_or_default();
+        hash.update(fresh);
         length += read as u64;
+        let missing = HEAD.saturating_sub(head.len());
+        head.extend_from_slice(fresh.get(..missing).unwrap_or(fresh));
+        if read == 0 {
+            return Ok(Contents { sha256: hex::encode(hash.finalize()), bytes: length, head });
+        }
     }
 }
 
-/// Copies the file under its hash. A file that changes meanwhile is refused, since its name would lie.
-async fn store(engine: &Engine, path: &Path, sha256: &str, bytes: u64) -> Result<(), LandError> {
-    let unusable = |error: std::io::Error| LandError::Unusable(format!("{}: {error}", path.display()));
-    let file = File::open(path).await.map_err(unusable)?;
-    let mut source =
-        Checked { file, hash: Sha256::new(), length: 0, expected: (sha256.to_owned(), bytes), changed: false };
-    let put = engine.objects.put_stream(&object_name(sha256), &mut source).await;
-    if source.changed {
+/// What the beginning of a file tells about all of it.
+fn check_head(head: &[u8]) -> Result<(), String> {
+    if head.is_empty() {
+        return Err("the file is empty".to_owned());
+    }
+    if is_utf16(head) {
+        return Err("the file is UTF-16, and must be UTF-8: convert it, as with iconv -f UTF-16 -t UTF-8".to_owned());
+    }
+    Ok(())
+}
+
+/// Copies the source under its hash. One that changes meanwhile is refused, since its name would lie.
+async fn store(engine: &Engine, source: &dyn Source, sha256: &str, bytes: u64) -> Result<(), LandError> {
+    let reader = source.open().await?;
+    let mut checked =
+        Checked { reader, hash: Sha256::new(), length: 0, expected: (sha256.to_owned(), bytes), changed: false };
+    let put = engine.objects.put_stream(&object_name(sha256), &mut checked).await;
+    if checked.changed {
         let why = "the file changed while it was being read; nothing was taken in";
-        return Err(LandError::Unusable(format!("{}: {why}", path.display())));
+        return Err(LandError::Unusable(format!("{}: {why}", source.shown())));
     }
     put.map(drop).map_err(|error| Trouble::from(error).into())
 }
 
-/// A file that fails at its end unless it is what was digested before.
+/// A reader that fails at its end unless it has brought what was digested before.
 struct Checked {
-    file: File,
+    reader: Reader,
     hash: Sha256,
     length: u64,
     expected: (String, u64),
@@ -222,7 +223,7 @@ impl AsyncRead for Checked {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         let before = buffer.filled().len();
-        std::task::ready!(Pin::new(&mut self.file).poll_read(context, buffer))?;
+        std::task::ready!(Pin::new(&mut self.reader).poll_read(context, buffer))?;
         let fresh = buffer.filled().get(before..).unwrap_or_default();
         self.hash.update(fresh);
         self.length += fresh.len() as u64;

@@ -146,18 +146,27 @@ impl Status {
 /// # Errors
 /// Trouble with the ledger.
 pub async fn status(engine: &Engine) -> Result<Status, Trouble> {
-    let mut waiting = 0;
-    for item in every(engine, State::Reading, usize::MAX).await? {
-        if let Item::Intake(intake) = item {
-            waiting += intake.lines.saturating_sub(intake.cursor.taken());
-        }
-    }
     Ok(Status {
         counts: engine.ledger.counts().await?,
-        waiting,
+        waiting: waiting(engine).await?,
         next_due: engine.ledger.next_due(&super::drive::OPEN).await?,
         at: engine.clock.now(),
     })
+}
+
+/// Lines that no worker has taken yet, over all intakes.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn waiting(engine: &Engine) -> Result<u64, Trouble> {
+    let reading = every(engine, State::Reading, usize::MAX).await?;
+    Ok(reading
+        .iter()
+        .map(|item| match item {
+            Item::Intake(intake) => intake.lines.saturating_sub(intake.cursor.taken()),
+            _ => 0,
+        })
+        .sum())
 }
 
 /// A dead letter as `dead` lists it (design, section 10).

@@ -10,7 +10,9 @@ use super::gates::{Gates, Pass};
 use super::look::{Seen, look_at};
 use super::send::{Sent, send, ticket};
 use super::take::{Taken, take_lines};
+use super::work::hand_over_intake;
 use crate::domain::classify::exhausted;
+use crate::domain::intake::Intake;
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Handle, Job, State};
 use crate::domain::line::JobLine;
@@ -81,7 +83,7 @@ async fn submit_lines(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Resu
             continue;
         }
         if let Item::Intake(intake) = item {
-            match take_lines(engine, gates, intake, until).await {
+            match take_or_hand_over(engine, gates, intake, until).await {
                 Ok(taken) => {
                     all.lines += taken.lines;
                     all.sent += taken.sent;
@@ -94,6 +96,19 @@ async fn submit_lines(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Resu
         }
     }
     trouble.map_or(Ok(all), Err)
+}
+
+/// Takes lines, or has somebody take them who has more time than a tick.
+async fn take_or_hand_over(
+    engine: &Engine,
+    gates: &Gates<'_>,
+    intake: Intake,
+    until: Millis,
+) -> Result<Taken, Trouble> {
+    match hand_over_intake(engine, &intake).await? {
+        true => Ok(Taken { elsewhere: true, ..Taken::default() }),
+        false => take_lines(engine, gates, intake, until).await,
+    }
 }
 
 /// Takes the lines of one intake only, whatever else is due, until `until`. Lines of a cancelled intake become
@@ -109,7 +124,7 @@ pub async fn submit_intake(engine: &Engine, sha256: &str, until: Millis) -> Resu
 }
 
 /// Reserves a job's next attempt and sends it. False: it was not sent now.
-async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> Result<bool, Trouble> {
+pub(super) async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> Result<bool, Trouble> {
     if step(&Item::Job(job.clone()), engine.clock.now()) != Action::Submit {
         return Ok(false);
     }

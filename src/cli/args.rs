@@ -14,6 +14,9 @@ pub struct Args {
     /// The data folder [GLEANER_DATA, else .gleaner]
     #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
+    /// A stack on AWS, instead of a data folder
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "data")]
+    pub stack: Option<String>,
     /// Print one JSON object; logs go to standard error
     #[arg(long, global = true)]
     pub json: bool,

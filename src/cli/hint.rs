@@ -9,6 +9,9 @@ const TOLD: [&str; 4] = ["run", "submit", "tick", "cancel"];
 
 /// Another command on the same folder, as it can be typed.
 pub fn see(context: &Context, command: &str) -> String {
+    if let Some(stack) = &context.stack {
+        return format!("gleaner --stack {} {command}", quoted(stack));
+    }
     let is_default = context.data == Path::new(DATA) && !context.is_named_by_environment;
     let data = if is_default { String::new() } else { format!("--data {} ", quoted(&context.data.to_string_lossy())) };
     let is_told = command.split_whitespace().next().is_some_and(|first| TOLD.contains(&first));
@@ -32,7 +35,6 @@ pub fn quoted(argument: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::console::Console;
     use super::*;
 
     #[test]
@@ -47,13 +49,11 @@ mod tests {
 
     #[test]
     fn commands_name_the_folder_where_they_must() {
-        let context = |data: &str, is_named_by_environment| Context {
-            data: data.into(),
-            is_named_by_environment,
-            console: Console::new(false),
-        };
+        let context = Context::on_folder;
         assert_eq!(see(&context(".gleaner", false), "dead"), "gleaner dead");
         assert_eq!(see(&context(".gleaner", true), "dead"), "gleaner --data .gleaner dead");
+        let on_stack = Context { stack: Some("night ly".to_owned()), ..context(".gleaner", true) };
+        assert_eq!(see(&on_stack, "dead"), "gleaner --stack 'night ly' dead");
         assert_eq!(see(&context("my work", false), "tick"), "gleaner --data 'my work' tick");
     }
 }

@@ -7,7 +7,6 @@ mod dead;
 mod find;
 mod help;
 mod hint;
-mod offline;
 mod open;
 mod outcome;
 mod pause;
@@ -73,7 +72,7 @@ fn start(args: Args, console: &Console) -> Result<Exit, Stop> {
 }
 
 async fn dispatch(args: Args, console: &Console) -> Result<Exit, Stop> {
-    let context = Context::new(args.data, console);
+    let context = Context::new(args.data, args.stack, console);
     let context = &context;
     match args.command {
         Command::Run(args) => run::run(context, &args).await,

@@ -1,7 +1,9 @@
-//! From arguments and environment to an engine: settings, keys, the data folder, and whom to send to.
+//! From arguments and environment to an engine: settings, keys, the data folder or the stack, and whom to send to.
+
+mod stack;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tokio::net::TcpListener;
@@ -9,9 +11,8 @@ use tokio::net::TcpListener;
 use super::args::Simulate;
 use super::console::Console;
 use super::hint::{quoted, see};
-use super::offline::Offline;
 use super::outcome::Stop;
-use crate::adapters::gemini::{ApiKey, CONNECT_TIMEOUT, HttpGemini, MAX_BODY, Options};
+use crate::adapters::gemini::{ApiKey, CONNECT_TIMEOUT, HttpGemini, MAX_BODY, Offline, Options};
 use crate::adapters::local::command::CommandHandover;
 use crate::adapters::local::folder::FolderObjects;
 use crate::adapters::local::{DataFolder, LEDGER, OpenError};
@@ -23,6 +24,7 @@ use crate::ports::clock::Clock;
 use crate::ports::gemini::Gemini;
 use crate::ports::handover::Handover;
 use crate::ports::ids::Ids;
+use crate::ports::inbox::Inbox;
 use crate::ports::ledger::LedgerError;
 use crate::ports::objects::{ObjectError, Objects};
 use crate::simulator::faults::Faults;
@@ -55,23 +57,39 @@ pub struct Context {
     pub data: PathBuf,
     /// Whether `GLEANER_DATA` names a data folder, this one or another.
     pub is_named_by_environment: bool,
+    /// The stack to work on instead.
+    pub stack: Option<String>,
+    /// The stack's bucket, once it is known.
+    pub(super) bucket: OnceLock<String>,
     /// The standard streams.
     pub console: Console,
 }
 
 impl Context {
-    pub(super) fn new(data: Option<PathBuf>, console: &Console) -> Self {
+    pub(super) fn new(data: Option<PathBuf>, stack: Option<String>, console: &Console) -> Self {
         let named = std::env::var_os("GLEANER_DATA").filter(|name| !name.is_empty()).map(PathBuf::from);
         Self {
             is_named_by_environment: named.is_some(),
             data: data.or(named).unwrap_or_else(|| DATA.into()),
+            stack,
+            bucket: OnceLock::new(),
             console: console.clone(),
         }
     }
 
+    /// One on that data folder.
+    #[cfg(test)]
+    pub(super) fn on_folder(data: &str, is_named_by_environment: bool) -> Self {
+        let console = Console::new(false);
+        Self { data: data.into(), is_named_by_environment, stack: None, bucket: OnceLock::new(), console }
+    }
+
     /// The file of an object, as people find it.
     pub(super) fn path(&self, object: &str) -> String {
-        self.data.join(object).display().to_string()
+        match self.bucket.get() {
+            Some(bucket) => format!("s3://{bucket}/{object}"),
+            None => self.data.join(object).display().to_string(),
+        }
     }
 
     fn has_ledger(&self) -> bool {
@@ -80,7 +98,7 @@ impl Context {
 
     /// Whether its work is simulated.
     pub(super) fn is_simulated(&self) -> bool {
-        self.data.join(MARKER).exists()
+        self.stack.is_none() && self.data.join(MARKER).exists()
     }
 
     /// Simulated work and real work never mix in one folder.
@@ -119,6 +137,8 @@ impl Context {
 pub struct Desk {
     /// The engine.
     pub engine: Engine,
+    /// The inbox, where there is one.
+    pub inbox: Option<Arc<dyn Inbox>>,
     _simulator: Option<Running>,
 }
 
@@ -136,6 +156,9 @@ enum Remote {
 
 /// For commands that only look into the ledger, or move a gate.
 pub async fn look(context: &Context) -> Result<Desk, Stop> {
+    if let Some(name) = &context.stack {
+        return stack::look(context, name).await;
+    }
     let checked = Checked { settings: settings(context.is_simulated())?, remote: Remote::Nobody };
     context.check_there()?;
     desk(context, checked, None).await
@@ -143,6 +166,10 @@ pub async fn look(context: &Context) -> Result<Desk, Stop> {
 
 /// For commands that take files in and send nothing. The folder is made if need be.
 pub async fn land(context: &Context, simulate: bool) -> Result<Desk, Stop> {
+    if let Some(name) = &context.stack {
+        stack::check(simulate, None)?;
+        return stack::look(context, name).await;
+    }
     let checked = Checked { settings: settings(simulate)?, remote: Remote::Nobody };
     context.check_kind(simulate)?;
     if simulate {
@@ -153,6 +180,10 @@ pub async fn land(context: &Context, simulate: bool) -> Result<Desk, Stop> {
 
 /// For commands that talk to Gemini, or to a simulated one, about what is in the folder already.
 pub async fn work_on(context: &Context, simulate: &Simulate, on_result: Option<&str>) -> Result<Desk, Stop> {
+    if let Some(name) = &context.stack {
+        stack::check(simulate.simulate, on_result)?;
+        return stack::work(context, name).await;
+    }
     // Before the key: whoever forgot --simulate has none, and needs none.
     context.check_kind(simulate.simulate)?;
     let checked = check(simulate)?;
@@ -160,8 +191,12 @@ pub async fn work_on(context: &Context, simulate: &Simulate, on_result: Option<&
     desk(context, checked, on_result).await
 }
 
-/// The same where the folder is made if need be.
+/// The same where the folder is made if need be. A stack does its work by itself: there it only looks.
 pub async fn work(context: &Context, simulate: &Simulate, on_result: Option<&str>) -> Result<Desk, Stop> {
+    if let Some(name) = &context.stack {
+        stack::check(simulate.simulate, on_result)?;
+        return stack::look(context, name).await;
+    }
     context.check_kind(simulate.simulate)?;
     let checked = check(simulate)?;
     if simulate.simulate {
@@ -241,7 +276,7 @@ async fn desk(context: &Context, checked: Checked, on_result: Option<&str>) -> R
     let ids: Arc<dyn Ids> = Arc::new(SystemIds);
     let folder = DataFolder::open(&context.data, clock.now()).map_err(|error| unopened(&context.data, error))?;
     let (gemini, simulator): (Arc<dyn Gemini>, _) = match remote {
-        Remote::Nobody => (Arc::new(Offline::new()), None),
+        Remote::Nobody => (Arc::new(Offline::default()), None),
         Remote::Real(client) => (Arc::new(client), None),
         Remote::Simulated(config) => {
             let path = folder.root.join("simulator.jsonl");
@@ -261,12 +296,13 @@ async fn desk(context: &Context, checked: Checked, on_result: Option<&str>) -> R
         gemini,
         clock,
         ids,
+        work_queue: None,
         handover,
         settings,
         headers: Headers::default(),
         stopping: Arc::default(),
     };
-    Ok(Desk { engine, _simulator: simulator })
+    Ok(Desk { engine, inbox: None, _simulator: simulator })
 }
 
 fn unopened(path: &Path, error: OpenError) -> Stop {

@@ -61,6 +61,7 @@ impl From<LandError> for Stop {
     fn from(error: LandError) -> Self {
         match error {
             LandError::Unusable(why) => Self::Usage(why),
+            LandError::Gone => Self::Usage(error.to_string()),
             LandError::Trouble(trouble) => trouble.into(),
         }
     }

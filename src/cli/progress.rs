@@ -145,7 +145,6 @@ pub fn model(gate: &Gate) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::console::Console;
     use super::*;
     use crate::app::report::Tally;
     use crate::domain::intake::Cursor;
@@ -154,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_closed_gate_says_why_and_how_long() {
-        let context = &Context { data: "my work".into(), is_named_by_environment: false, console: Console::new(false) };
+        let context = &Context::on_folder("my work", false);
         let now = Millis(1_000_000);
         let mut gate = Gate::open("k/interaction/models/x".to_owned(), Rev(String::new()), now);
         assert_eq!(closed(context, &gate, now), None);
@@ -177,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_counts_come_before_what_holds_them_up() {
-        let context = &Context { data: "d".into(), is_named_by_environment: true, console: Console::new(false) };
+        let context = &Context::on_folder("d", true);
         let now = Millis(1_000_000);
         let mut intake = sample::intake(&"a".repeat(64), Rev(String::new()));
         (intake.lines, intake.cursor, intake.lease) = (5, Cursor { jobs: 3, ..Cursor::default() }, None);

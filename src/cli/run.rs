@@ -8,11 +8,12 @@ use super::progress::Watch;
 use super::signal::interruptible;
 use super::submit::report_landing;
 use super::table::{align_right, count, table, text};
-use crate::app::drive::{Drove, drive};
+use crate::app::drive::{Drove, drive, follow};
 use crate::app::engine::{Engine, Trouble};
 use crate::app::gates::try_mended;
 use crate::app::land::{check, hand_results_to, land};
 use crate::app::report::{Progress, Tally, progress};
+use crate::domain::gate::Gate;
 
 /// Runs it.
 pub async fn run(context: &Context, args: &Run) -> Result<Exit, Stop> {
@@ -29,10 +30,12 @@ async fn drive_file(context: &Context, engine: &Engine, args: &Run) -> Result<Ex
     }
     try_mended(engine).await?;
     let mut watch = Watch::new(context, landed.intake.lines)?;
-    let driven = drive(engine, &landed.intake.sha256, |progress, gates| {
-        watch.show(progress, gates, engine.clock.now());
-    })
-    .await;
+    let sha256 = &landed.intake.sha256;
+    let show = |progress: &Progress, gates: &[Gate]| watch.show(progress, gates, engine.clock.now());
+    let driven = match context.stack {
+        Some(_) => follow(engine, sha256, show).await,
+        None => drive(engine, sha256, show).await,
+    };
     watch.end();
     match driven {
         Ok(drove) => report(context, &drove),
@@ -94,9 +97,10 @@ fn print(context: &Context, progress: &Progress) -> Result<(), Stop> {
 
 fn go_on(context: &Context, progress: &Progress) {
     context.console.note(&format!(
-        "{} open, {} not taken up yet. This goes on:\n  {}",
+        "{} open, {} not taken up yet. {}:\n  {}",
         count(progress.tally.open, "job"),
         count(progress.waiting(), "line"),
+        if context.stack.is_some() { "The stack goes on by itself; this watches it" } else { "This goes on" },
         this_command()
     ));
 }

@@ -134,7 +134,6 @@ pub fn next(status: &Status, is_held: bool) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::console::Console;
     use super::*;
     use crate::domain::time::Millis;
     use crate::ports::ledger::{Count, Counts};
@@ -177,8 +176,7 @@ discarded        0
 
     #[test]
     fn json_has_every_state_with_count_and_age() {
-        let console = Console::new(false);
-        let context = Context { data: "d".into(), is_named_by_environment: false, console };
+        let context = Context::on_folder("d", false);
         let json = as_json(&context, &status(), &[], &[]);
         let states = json["states"].as_object().unwrap();
         assert_eq!(states.len(), State::OF_JOBS.len());

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::args::{Submit, Tick};
 use super::hint::{quoted, see};
-use super::open::{self, Context};
+use super::open::{self, Context, Desk};
 use super::outcome::{Exit, Stop};
 use super::progress::closed;
 use super::signal::interruptible;
@@ -15,6 +15,7 @@ use super::status::next;
 use super::table::{align_right, count, low_row, plain, table, text, wrapped};
 use crate::app::engine::{Engine, Trouble};
 use crate::app::gates::{all_gates, closed_gates};
+use crate::app::inbox::empty;
 use crate::app::land::{LandError, Landed, check, land};
 use crate::app::report;
 use crate::app::send::operator_message;
@@ -39,7 +40,7 @@ pub async fn submit(context: &Context, args: &Submit) -> Result<Exit, Stop> {
                 landings.push((file, landed));
             }
             Err(LandError::Unusable(why)) => refused.push(why),
-            Err(LandError::Trouble(trouble)) => return Err(trouble.into()),
+            Err(stop) => return Err(stop.into()),
         }
     }
     let intakes: Vec<_> = landings.iter().map(|(file, landed)| intake_json(file, landed)).collect();
@@ -51,12 +52,17 @@ pub async fn submit(context: &Context, args: &Submit) -> Result<Exit, Stop> {
             [file] => format!("run {}", quoted(&file.to_string_lossy())),
             _ => "run FILE".to_owned(),
         };
-        context.console.say(&format!(
-            "{} to be sent. This does it, again and again:\n  {}\nor this, once for each file:\n  {}",
-            if waiting == 1 { "1 line waits".to_owned() } else { format!("{waiting} lines wait") },
-            see(context, "tick"),
-            see(context, &run),
-        ))?;
+        let waiting = if waiting == 1 { "1 line waits".to_owned() } else { format!("{waiting} lines wait") };
+        context.console.say(&match context.stack {
+            Some(_) => {
+                format!("{waiting} to be sent, which the stack does. This watches it:\n  {}", see(context, &run))
+            }
+            None => format!(
+                "{waiting} to be sent. This does it, again and again:\n  {}\nor this, once for each file:\n  {}",
+                see(context, "tick"),
+                see(context, &run),
+            ),
+        })?;
     }
     if refused.is_empty() { Ok(Exit::Done) } else { Err(Stop::Usage(refused.join("\n"))) }
 }
@@ -133,11 +139,16 @@ pub fn report_landing(context: &Context, file: &Path, landed: &Landed) {
 /// Does what is due, once.
 pub async fn tick(context: &Context, args: &Tick) -> Result<Exit, Stop> {
     let desk = open::work_on(context, &args.work.simulate, args.work.on_result.as_deref()).await?;
-    interruptible(&desk.engine, &context.console, tick_once(context, &desk.engine)).await
+    interruptible(&desk.engine, &context.console, tick_once(context, &desk)).await
 }
 
-async fn tick_once(context: &Context, engine: &Engine) -> Result<Exit, Stop> {
-    let (ticked, cut_short) = match tick::tick(engine, engine.clock.now().plus(TICK)).await {
+async fn tick_once(context: &Context, desk: &Desk) -> Result<Exit, Stop> {
+    let engine = &desk.engine;
+    let until = engine.clock.now().plus(TICK);
+    if let Some(inbox) = &desk.inbox {
+        empty(engine, &**inbox, until).await?;
+    }
+    let (ticked, cut_short) = match tick::tick(engine, until).await {
         Ok(ticked) => (ticked, None),
         Err(Trouble::Passing(why)) => (tick::Ticked::default(), Some(why)),
         Err(stop) => return Err(stop.into()),

@@ -3,12 +3,13 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncRead;
 
 use super::objects::ObjectError;
 
 /// One version of one file in the inbox.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Arrival {
     /// Its name, without the inbox's own.
     pub name: String,

@@ -347,6 +347,7 @@ fn engine(
         gemini: Arc::new(HttpGemini::new(options).unwrap()),
         clock,
         ids: Arc::new(TestIds::new(seed)),
+        work_queue: None,
         handover: hands.clone(),
         settings: maker.settings.clone(),
         headers: Default::default(),

@@ -1,8 +1,12 @@
 //! AWS: the ledger in a DynamoDB table, objects and the inbox in an S3 bucket, queues in SQS, API keys in a secret.
 
+pub mod calls;
 pub mod dynamodb;
+pub mod outputs;
 pub mod s3;
+pub mod secrets;
 pub mod sqs;
+pub mod stack;
 
 use std::time::Duration;
 

@@ -31,9 +31,11 @@ mod answer;
 mod client;
 mod endpoint;
 mod key;
+mod offline;
 mod options;
 mod verdict;
 
 pub use client::HttpGemini;
 pub use key::{ApiKey, BadKey};
+pub use offline::Offline;
 pub use options::{BASE_URL, CONNECT_TIMEOUT, ERROR_BODY, HTTP_TIMEOUT, MAX_BODY, Options, OptionsError};

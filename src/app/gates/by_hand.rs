@@ -83,12 +83,13 @@ pub async fn all_gates(engine: &Engine) -> Result<Vec<Gate>, Trouble> {
         .collect())
 }
 
-/// The gates that hold up new work of this process's key.
+/// The gates that hold up new work of this process's key; of every key, where it has none and only watches others.
 ///
 /// # Errors
 /// Trouble with the ledger.
 pub async fn closed_gates(engine: &Engine) -> Result<Vec<Gate>, Trouble> {
-    let own = format!("{}/", engine.gemini.creates_as());
+    let key = engine.gemini.creates_as();
+    let own = if engine.gemini.has_key(key) { format!("{key}/") } else { String::new() };
     let now = engine.clock.now();
     let mut gates = all_gates(engine).await?;
     gates.retain(|gate| (gate.name == EVERYTHING || gate.name.starts_with(&own)) && gate.ask(now) != Answer::Open);

@@ -1,4 +1,4 @@
-//! No Gemini at all, for the commands that only look into the ledger.
+//! No Gemini at all, for who only looks into the ledger or takes files in.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -11,13 +11,13 @@ use crate::ports::gemini::{CreateError, Gemini, ReadError};
 #[derive(Debug)]
 pub struct Offline(KeyId);
 
-impl Offline {
-    pub(super) fn new() -> Self {
+impl Default for Offline {
+    fn default() -> Self {
         Self(KeyId("none".to_owned()))
     }
 }
 
-const WHY: &str = "this command talks to nobody";
+const WHY: &str = "Gemini is not asked here";
 
 #[async_trait]
 impl Gemini for Offline {

@@ -1,0 +1,83 @@
+//! The parts of a deployed stack, with their clients.
+
+use std::sync::Arc;
+
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_dynamodb::config::SharedCredentialsProvider;
+
+use super::calls::Calls;
+use super::dynamodb::DynamoLedger;
+use super::s3::{S3Inbox, S3Objects};
+use super::secrets::GeminiKeys;
+use super::sqs::SqsQueue;
+use super::tuned;
+use crate::ports::clock::Clock;
+use crate::ports::objects::Objects;
+
+/// What the parts of a stack are called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    /// The table.
+    pub table: String,
+    /// The bucket.
+    pub bucket: String,
+    /// The URL of the work queue.
+    pub work_queue: String,
+    /// The name or ARN of the secret with the API keys.
+    pub gemini_secret: String,
+}
+
+/// The parts of a stack. Made once a process: its clients keep their connections.
+#[derive(Debug)]
+pub struct Stack {
+    /// Items.
+    pub ledger: Arc<DynamoLedger>,
+    /// Intakes, results, answers.
+    pub objects: Arc<S3Objects>,
+    /// Files handed in.
+    pub inbox: Arc<S3Inbox>,
+    /// Long work.
+    pub work_queue: Arc<SqsQueue>,
+    /// Keys for Gemini.
+    pub keys: GeminiKeys,
+}
+
+impl Stack {
+    /// The parts of those names. Nothing is sent yet.
+    #[must_use]
+    pub fn new(config: &SdkConfig, names: Names, clock: Arc<dyn Clock>) -> Self {
+        let config = &tuned(config);
+        // A custom endpoint is a host without a name of its own for each bucket.
+        let s3 = aws_sdk_s3::config::Builder::from(config).force_path_style(config.endpoint_url().is_some());
+        let s3 = aws_sdk_s3::Client::from_conf(s3.interceptor(Calls).build());
+        let dynamodb = aws_sdk_dynamodb::config::Builder::from(config).interceptor(Calls).build();
+        let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(Calls).build();
+        let secrets = aws_sdk_secretsmanager::config::Builder::from(config).interceptor(Calls).build();
+        let objects = Arc::new(S3Objects::new(s3.clone(), names.bucket.clone()));
+        let shared: Arc<dyn Objects> = Arc::<S3Objects>::clone(&objects);
+        Self {
+            ledger: Arc::new(DynamoLedger::new(aws_sdk_dynamodb::Client::from_conf(dynamodb), names.table)),
+            inbox: Arc::new(S3Inbox::new(s3, names.bucket)),
+            work_queue: Arc::new(SqsQueue::new(aws_sdk_sqs::Client::from_conf(sqs), names.work_queue, shared)),
+            objects,
+            keys: GeminiKeys::new(aws_sdk_secretsmanager::Client::from_conf(secrets), names.gemini_secret, clock),
+        }
+    }
+}
+
+/// The configuration that Lambda gives a function in its environment. Nothing else is looked at: no profiles, no files,
+/// no metadata service, which a cold start would wait for.
+#[must_use]
+pub fn lambda_config(variable: &dyn Fn(&str) -> Option<String>) -> SdkConfig {
+    let credentials = SharedCredentialsProvider::new(EnvironmentVariableCredentialsProvider::new());
+    let mut config = SdkConfig::builder().behavior_version(BehaviorVersion::latest()).credentials_provider(credentials);
+    config.set_region(variable("AWS_REGION").map(Region::new));
+    config.set_endpoint_url(variable("AWS_ENDPOINT_URL"));
+    config.build()
+}
+
+/// The configuration of whoever sits before this machine: profiles, single sign-on, environment.
+pub async fn own_config() -> SdkConfig {
+    aws_config::defaults(BehaviorVersion::latest()).load().await
+}

@@ -1,0 +1,102 @@
+//! The work queue: what takes longer than a tick has is handed over, and brought on by whoever receives it.
+
+use serde::{Deserialize, Serialize};
+use tracing::{info, warn};
+
+use super::collect::step_one;
+use super::engine::{Engine, Trouble};
+use super::gates::Gates;
+use super::inbox::land_arrival;
+use super::submit::try_again;
+use super::take::take_lines;
+use crate::domain::intake::Intake;
+use crate::domain::item::{Item, ItemId};
+use crate::domain::step::{Action, step};
+use crate::domain::time::Millis;
+use crate::ports::inbox::{Arrival, Inbox};
+use crate::ports::ledger::ReplaceError;
+use crate::ports::queue::QueueError;
+
+/// An intake with more lines than this to take is handed over: at Gemini's pace that is about what a tick has time for.
+const LONG: u64 = 1000;
+
+/// A message of the work queue. It only names what is to be looked at: what is to be done is in the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Work {
+    /// Bring a ledger item to its next state.
+    Item(ItemId),
+    /// Land a file of the inbox.
+    Inbox(Arrival),
+}
+
+impl From<QueueError> for Trouble {
+    fn from(error: QueueError) -> Self {
+        match error {
+            QueueError::Busy(why) => Self::Passing(why),
+            QueueError::NeedsPerson(why) => Self::NeedsPerson(why),
+        }
+    }
+}
+
+/// Puts work into the queue; without one it is an error, which no caller makes.
+///
+/// # Errors
+/// Trouble with the queue. It may have been taken all the same: work that comes twice does no harm.
+pub async fn hand_over(engine: &Engine, work: &Work) -> Result<(), Trouble> {
+    let Some(queue) = &engine.work_queue else {
+        return Err(Trouble::NeedsPerson("there is no work queue to hand work over to".to_owned()));
+    };
+    let body = serde_json::to_string(work).map_err(|error| Trouble::NeedsPerson(error.to_string()))?;
+    queue.send(&[body]).await.into_iter().try_for_each(|sent| sent.map_err(Trouble::from))
+}
+
+/// Hands a long intake over. False: it is short, or there is nobody to hand it over to.
+///
+/// It is due again when a lease taken now would end: should the message be lost or nobody receive it, the tick of then
+/// hands it over again.
+///
+/// # Errors
+/// Trouble with the queue or the ledger.
+pub(super) async fn hand_over_intake(engine: &Engine, intake: &Intake) -> Result<bool, Trouble> {
+    let waiting = intake.lines.saturating_sub(intake.cursor.taken());
+    if engine.work_queue.is_none() || waiting <= LONG {
+        return Ok(false);
+    }
+    hand_over(engine, &Work::Item(ItemId::intake(&intake.sha256))).await?;
+    info!(file = intake.file, intake.waiting = waiting, "handed over to the work queue");
+    let now = engine.now();
+    let next = Intake { due_at: Some(now.policy.lease_from(now.at)), ..intake.clone() };
+    match engine.replace(&intake.rev, Item::Intake(next)).await {
+        // Whoever received it was faster.
+        Ok(_) | Err(ReplaceError::Stale(_)) => Ok(true),
+        Err(ReplaceError::Ledger(error)) => Err(error.into()),
+    }
+}
+
+/// Brings on what a message names; nothing new is begun after `until`. What is done already, or held by somebody else,
+/// is left as it is.
+///
+/// # Errors
+/// Trouble: the message should come again.
+pub async fn work(engine: &Engine, inbox: &dyn Inbox, work: &Work, until: Millis) -> Result<(), Trouble> {
+    match work {
+        Work::Inbox(arrival) => land_arrival(engine, inbox, arrival).await.map(drop),
+        Work::Item(id) => match engine.ledger.get(id).await? {
+            None => {
+                warn!(item.id = %id, "the work queue names an item that the ledger doesn't have");
+                Ok(())
+            }
+            // Not asked whether it is due: it was put off when it was handed over.
+            Some(Item::Intake(intake)) => take_lines(engine, &Gates::new(engine), intake, until).await.map(drop),
+            Some(item) => bring_on(engine, item).await,
+        },
+    }
+}
+
+async fn bring_on(engine: &Engine, item: Item) -> Result<(), Trouble> {
+    match (step(&item, engine.clock.now()), item) {
+        (Action::Submit, Item::Job(job)) => try_again(engine, &Gates::new(engine), job).await.map(drop),
+        (_, item) => step_one(engine, item).await.map(drop),
+    }
+}

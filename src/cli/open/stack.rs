@@ -1,0 +1,124 @@
+//! An engine on a deployed stack: its parts are found by the stack's outputs, and it has the stack's own settings.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Context, Desk};
+use crate::adapters::aws::outputs::{Outputs, OutputsError};
+use crate::adapters::aws::secrets::SecretError;
+use crate::adapters::aws::stack::{Stack, own_config};
+use crate::adapters::gemini::Offline;
+use crate::adapters::system::{SystemClock, SystemIds};
+use crate::app::engine::Engine;
+use crate::app::lines::Headers;
+use crate::app::settings::Settings;
+use crate::cli::outcome::Stop;
+use crate::ports::clock::Clock;
+use crate::ports::gemini::Gemini;
+use crate::ports::handover::Nobody;
+
+impl From<OutputsError> for Stop {
+    fn from(error: OutputsError) -> Self {
+        match error {
+            OutputsError::NoStack(_) | OutputsError::NoOutput { .. } => Self::Usage(error.to_string()),
+            OutputsError::NoAnswer(..) => Self::Person(error.to_string()),
+        }
+    }
+}
+
+impl From<SecretError> for Stop {
+    fn from(error: SecretError) -> Self {
+        Self::Person(error.to_string())
+    }
+}
+
+/// What makes no sense with a stack.
+pub(super) fn check(simulate: bool, on_result: Option<&str>) -> Result<(), Stop> {
+    if simulate {
+        return Err(Stop::Usage("--simulate is for a data folder on this machine, not for a stack".to_owned()));
+    }
+    if on_result.is_some() {
+        return Err(Stop::Usage(
+            "--on-result runs a command on this machine; a stack announces each result through EventBridge:\n\
+             infra/ has an example rule"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// For commands that look, land files, or move a gate: no API key is read.
+pub(super) async fn look(context: &Context, name: &str) -> Result<Desk, Stop> {
+    let found = Found::of(context, name).await?;
+    found.desk(Arc::new(Offline::default()))
+}
+
+/// For commands that talk to Gemini themselves, with the stack's own keys.
+pub(super) async fn work(context: &Context, name: &str) -> Result<Desk, Stop> {
+    let found = Found::of(context, name).await?;
+    let keys = found.parts.keys.get().await?;
+    let client = super::client(&found.settings, found.settings.base_url.clone(), keys.to_vec())?;
+    found.desk(Arc::new(client))
+}
+
+struct Found {
+    parts: Stack,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+}
+
+impl Found {
+    async fn of(context: &Context, name: &str) -> Result<Self, Stop> {
+        let config = own_config().await;
+        let outputs = Outputs::read(&config, name).await?;
+        let names = outputs.names()?;
+        // Nobody else sets it, so that what is there is the same.
+        context.bucket.get_or_init(|| names.bucket.clone());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let settings = settings(outputs.get("Settings")?)?;
+        Ok(Self { parts: Stack::new(&config, names, Arc::clone(&clock)), settings, clock })
+    }
+
+    fn desk(self, gemini: Arc<dyn Gemini>) -> Result<Desk, Stop> {
+        let Self { parts, settings, clock } = self;
+        let engine = Engine {
+            ledger: parts.ledger,
+            objects: parts.objects,
+            gemini,
+            clock,
+            ids: Arc::new(SystemIds),
+            // What is done here is done to its end: the person at the terminal waits for it.
+            work_queue: None,
+            handover: Arc::new(Nobody),
+            settings,
+            headers: Headers::default(),
+            stopping: Arc::default(),
+        };
+        Ok(Desk { engine, inbox: Some(parts.inbox), _simulator: None })
+    }
+}
+
+/// The settings that the stack's functions have: what is set on this machine doesn't count, so that jobs are planned
+/// alike wherever they are.
+fn settings(output: &str) -> Result<Settings, Stop> {
+    let unreadable = |why: String| Stop::Person(format!("the stack's output Settings can't be read: {why}"));
+    let values: HashMap<String, String> =
+        serde_json::from_str(output).map_err(|error| unreadable(error.to_string()))?;
+    let read = Settings::default().read(&|name| values.get(name).cloned());
+    read.map_err(|error| unreadable(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stacks_own_settings_count() {
+        let read = settings(r#"{"GLEANER_MODEL": "m", "GLEANER_POLL_MIN": "3s", "GLEANER_POLL_MAX": ""}"#).unwrap();
+        assert_eq!((read.model.as_str(), read.policy.poll_min.as_secs()), ("m", 3));
+        assert_eq!(read.policy.poll_max, Settings::default().policy.poll_max);
+        for bad in ["", "[]", r#"{"GLEANER_POLL_MIN": "soon"}"#, r#"{"GLEANER_MODEL": 1}"#] {
+            assert!(settings(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Metrics in CloudWatch's embedded metric format: a line of the log that CloudWatch reads
+//! (<https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>).
+
+use std::io::{self, Write};
+
+use serde_json::{Map, Value, json};
+use tracing::warn;
+
+use super::Service;
+use crate::app::engine::{Engine, Trouble};
+use crate::app::inbox::Emptied;
+use crate::app::report::waiting;
+use crate::app::tick::Ticked;
+use crate::domain::item::Kind;
+use crate::domain::job::State;
+use crate::domain::time::Millis;
+use crate::ports::ledger::Count;
+
+const NAMESPACE: &str = "gleaner";
+
+/// A metric: its name, its unit, its value.
+type Metric = (&'static str, &'static str, u64);
+
+/// What one tick did.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) ticked: Ticked,
+    pub(super) emptied: Emptied,
+    pub(super) troubles: u64,
+}
+
+/// Prints what a tick did; nothing when it did nothing.
+pub(super) fn print_done(service: &Service, done: &Done) -> io::Result<()> {
+    let (collected, submitted) = (done.ticked.collected, done.ticked.submitted);
+    let metrics = [
+        ("Consumed", "Count", collected.consumed),
+        ("Submitted", "Count", submitted.first + submitted.again),
+        ("RefusedFiles", "Count", done.emptied.refused),
+        ("TickTroubles", "Count", done.troubles),
+    ];
+    let news: Vec<Metric> = metrics.into_iter().filter(|(.., value)| *value > 0).collect();
+    if news.is_empty() { Ok(()) } else { print(service, &news) }
+}
+
+/// Counts the ledger and prints what alarms look at. That it can't be counted now is told and is no reason to fail.
+pub(super) async fn print_ledger(service: &Service, engine: &Engine) -> io::Result<()> {
+    match measure(engine).await {
+        Ok(metrics) => print(service, &metrics),
+        Err(trouble) => {
+            warn!(error = %trouble, "the ledger could not be counted for the metrics");
+            Ok(())
+        }
+    }
+}
+
+async fn measure(engine: &Engine) -> Result<Vec<Metric>, Trouble> {
+    let counts = engine.ledger.counts().await?.items;
+    Ok(of_counts(&counts, waiting(engine).await?, engine.clock.now()))
+}
+
+fn of_counts(counts: &[Count], waiting: u64, now: Millis) -> Vec<Metric> {
+    let open = |count: &&Count| count.kind == Kind::Job && !count.state.is_ended();
+    let sum = |counts: &mut dyn Iterator<Item = &Count>| counts.map(|count| count.items).sum::<u64>();
+    let oldest = |counts: &mut dyn Iterator<Item = &Count>| {
+        counts.filter_map(|count| count.oldest).map(|oldest| now.since(oldest).as_secs()).max().unwrap_or_default()
+    };
+    vec![
+        ("OpenItems", "Count", sum(&mut counts.iter().filter(open))),
+        ("OldestOpenItemAge", "Seconds", oldest(&mut counts.iter().filter(open))),
+        ("OldestDoneAge", "Seconds", oldest(&mut counts.iter().filter(|count| count.state == State::Done))),
+        ("DeadLetters", "Count", sum(&mut counts.iter().filter(|count| count.state == State::Parked))),
+        ("WaitingLines", "Count", waiting),
+    ]
+}
+
+fn print(service: &Service, metrics: &[Metric]) -> io::Result<()> {
+    let mut line = document(&service.stack_name, metrics, service.clock.now()).to_string();
+    line.push('\n');
+    io::stdout().lock().write_all(line.as_bytes())
+}
+
+fn document(stack: &str, metrics: &[Metric], now: Millis) -> Value {
+    let named: Vec<Value> = metrics.iter().map(|(name, unit, _)| json!({"Name": name, "Unit": unit})).collect();
+    let mut document = Map::from_iter([
+        (
+            "_aws".to_owned(),
+            json!({
+                "Timestamp": now.0,
+                "CloudWatchMetrics": [{"Namespace": NAMESPACE, "Dimensions": [["Stack"]], "Metrics": named}],
+            }),
+        ),
+        ("Stack".to_owned(), json!(stack)),
+    ]);
+    document.extend(metrics.iter().map(|(name, _, value)| ((*name).to_owned(), json!(value))));
+    Value::Object(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_has_a_value_for_every_metric_that_it_names() {
+        let document = document("s", &[("A", "Count", 3), ("B", "Seconds", 0)], Millis(1_795_991_400_000));
+        assert_eq!(
+            document,
+            json!({
+                "_aws": {
+                    "Timestamp": 1_795_991_400_000_i64,
+                    "CloudWatchMetrics": [{
+                        "Namespace": "gleaner", "Dimensions": [["Stack"]],
+                        "Metrics": [{"Name": "A", "Unit": "Count"}, {"Name": "B", "Unit": "Seconds"}],
+                    }],
+                },
+                "Stack": "s", "A": 3, "B": 0,
+            })
+        );
+    }
+
+    #[test]
+    fn what_alarms_look_at_is_counted() {
+        let count = |kind, state, items, oldest| Count { kind, state, items, oldest: Some(Millis(oldest)) };
+        let counts = [
+            count(Kind::Job, State::Submitted, 3, 40_000),
+            count(Kind::Job, State::Done, 2, 90_000),
+            count(Kind::Job, State::Parked, 5, 1_000),
+            count(Kind::BadLine, State::Parked, 1, 1_000),
+            count(Kind::Intake, State::Reading, 1, 2_000),
+            count(Kind::Gate, State::Gate, 1, 3_000),
+        ];
+        let values: Vec<(&str, u64)> =
+            of_counts(&counts, 7, Millis(100_000)).into_iter().map(|(name, _, value)| (name, value)).collect();
+        assert_eq!(
+            values,
+            [
+                ("OpenItems", 5),
+                ("OldestOpenItemAge", 60),
+                ("OldestDoneAge", 10),
+                ("DeadLetters", 6),
+                ("WaitingLines", 7)
+            ]
+        );
+        assert!(of_counts(&[], 0, Millis(5)).iter().all(|(.., value)| *value == 0));
+    }
+}

@@ -1,0 +1,52 @@
+//! The functions: an event in, a call to [`app`](crate::app), an answer out (design, section 8).
+//!
+//! One program serves all of them. Which one it is says `_HANDLER`, Lambda's name for the `Handler` of the template.
+
+mod environment;
+mod event;
+mod logs;
+mod metrics;
+mod service;
+mod tick;
+mod unbuilt;
+mod worker;
+
+use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use serde_json::value::RawValue;
+use tracing::Instrument;
+
+pub use self::environment::{Environment, Function};
+pub use self::service::Service;
+
+/// An event as it came: its very bytes count for the keys of jobs in it.
+pub type Event = LambdaEvent<Box<RawValue>>;
+
+/// Serves invocations until Lambda ends the process.
+///
+/// # Errors
+/// An environment that nothing can be done with, which fails the function's start; its log says what to mend.
+pub async fn main() -> Result<(), Error> {
+    logs::start()?;
+    let environment = Environment::of_process()?;
+    let function = environment.function;
+    let service = &Service::new(environment)?;
+    // On the heap: what an engine does nests deeply, and each layer would hold all those below it.
+    run(service_fn(|event: Event| {
+        let span = tracing::info_span!("invocation", request.id = event.context.request_id);
+        Box::pin(handle(service, function, event).instrument(span))
+    }))
+    .await
+}
+
+/// Serves one invocation.
+///
+/// # Errors
+/// In words; Lambda then counts the invocation as failed, tries an asynchronous one again, and keeps its event.
+pub async fn handle(service: &Service, function: Function, event: Event) -> Result<serde_json::Value, Error> {
+    let outcome = match function {
+        Function::Tick => Box::pin(tick::handle(service, &event)).await,
+        Function::Worker => Box::pin(worker::handle(service, &event)).await,
+        Function::Webhook | Function::Replay | Function::Summary => unbuilt::handle(function, &event),
+    };
+    outcome.inspect_err(|error| tracing::error!(%error, "the invocation failed"))
+}

@@ -1,0 +1,163 @@
+//! What a function works with, made once a process: clients, settings, keys.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lambda_runtime::Error;
+use thiserror::Error;
+
+use super::environment::Environment;
+use crate::adapters::aws::secrets::SecretError;
+use crate::adapters::aws::stack::Stack;
+use crate::adapters::gemini::{ApiKey, HttpGemini, Offline, Options, OptionsError};
+use crate::adapters::system::{SystemClock, SystemIds};
+use crate::app::engine::Engine;
+use crate::app::lines::Headers;
+use crate::app::settings::Settings;
+use crate::domain::time::Millis;
+use crate::ports::clock::Clock;
+use crate::ports::gemini::Gemini;
+use crate::ports::handover::Nobody;
+
+/// How long what is under way may take after the last thing was begun, beyond one request to Gemini: the ledger's
+/// writes, tried again for a while.
+const MARGIN: Duration = Duration::from_secs(20);
+
+/// Why Gemini can't be asked.
+#[derive(Debug, Error)]
+pub enum NoGemini {
+    /// There are no keys.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// The client can't be made.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+}
+
+/// The time-out of a function leaves no time to work in.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "{left:?} are left of the function's time-out, and {needed:?} must be kept for what is under way \
+     (GLEANER_HTTP_TIMEOUT and {MARGIN:?}): raise the function's time-out"
+)]
+pub struct TooShort {
+    left: Duration,
+    needed: Duration,
+}
+
+/// A client, with the keys that it was made of.
+type Client = (Arc<Vec<ApiKey>>, Arc<dyn Gemini>);
+
+/// What a function works with.
+#[derive(Debug)]
+pub struct Service {
+    /// The stack's name.
+    pub stack_name: String,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    settings: Settings,
+    parts: Option<Stack>,
+    headers: Headers,
+    client: Mutex<Option<Client>>,
+    measured: Mutex<Option<Millis>>,
+}
+
+impl Service {
+    /// Makes the clients. Nothing is sent.
+    ///
+    /// # Errors
+    /// Settings that no client can be made of.
+    pub fn new(environment: Environment) -> Result<Self, Error> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let parts = environment.names.map(|names| Stack::new(&environment.aws, names, Arc::clone(&clock)));
+        Ok(Self {
+            stack_name: environment.stack,
+            clock,
+            settings: environment.settings,
+            parts,
+            headers: Headers::default(),
+            client: Mutex::default(),
+            measured: Mutex::default(),
+        })
+    }
+
+    /// The parts of the stack.
+    ///
+    /// # Errors
+    /// A function that was told of none.
+    pub(super) fn parts(&self) -> Result<&Stack, Error> {
+        self.parts.as_ref().ok_or_else(|| "this function was told of no table".into())
+    }
+
+    /// An engine on the stack, and why it can't ask Gemini, if so: files can be landed without.
+    ///
+    /// # Errors
+    /// A function that was told of no stack.
+    pub(super) async fn engine(&self) -> Result<(Engine, Option<NoGemini>), Error> {
+        let parts = self.parts()?;
+        let (gemini, missing): (Arc<dyn Gemini>, _) = match self.gemini(parts).await {
+            Ok(client) => (client, None),
+            Err(why) => (Arc::new(Offline::default()), Some(why)),
+        };
+        let engine = Engine {
+            ledger: Arc::<crate::adapters::aws::dynamodb::DynamoLedger>::clone(&parts.ledger),
+            objects: Arc::<crate::adapters::aws::s3::S3Objects>::clone(&parts.objects),
+            gemini,
+            clock: Arc::clone(&self.clock),
+            ids: Arc::new(SystemIds),
+            work_queue: Some(Arc::<crate::adapters::aws::sqs::SqsQueue>::clone(&parts.work_queue)),
+            // The bucket announces each new result by itself.
+            handover: Arc::new(Nobody),
+            settings: self.settings.clone(),
+            headers: self.headers.clone(),
+            stopping: Arc::default(),
+        };
+        Ok((engine, missing))
+    }
+
+    /// The client; a new one only when the keys have changed.
+    async fn gemini(&self, parts: &Stack) -> Result<Arc<dyn Gemini>, NoGemini> {
+        let keys = parts.keys.get().await?;
+        let made = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((of, client)) = made
+            && Arc::ptr_eq(&of, &keys)
+        {
+            return Ok(client);
+        }
+        let options = Options {
+            base_url: self.settings.base_url.clone(),
+            http_timeout: self.settings.http_timeout,
+            ..Options::new(keys.to_vec())
+        };
+        let client: Arc<dyn Gemini> = Arc::new(HttpGemini::new(options)?);
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some((keys, Arc::clone(&client)));
+        Ok(client)
+    }
+
+    /// Until when an invocation that ends at `deadline` may begin new things: at most for `longest`, and so that one
+    /// request to Gemini that is begun last can time out and be written down.
+    ///
+    /// # Errors
+    /// No time at all.
+    pub(super) fn until(&self, deadline: u64, longest: Duration) -> Result<Millis, TooShort> {
+        let now = self.clock.now();
+        let deadline = Millis(i64::try_from(deadline).unwrap_or(i64::MAX));
+        let left = deadline.since(now);
+        let needed = self.settings.http_timeout + MARGIN;
+        match left.checked_sub(needed) {
+            Some(free) if !free.is_zero() => Ok(now.plus(free.min(longest))),
+            _ => Err(TooShort { left, needed }),
+        }
+    }
+
+    /// Whether the ledger is to be measured now: at most once in `every`.
+    pub(super) fn measures(&self, every: Duration) -> bool {
+        let now = self.clock.now();
+        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = measured.is_none_or(|at| now.since(at) >= every);
+        if is_time {
+            *measured = Some(now);
+        }
+        is_time
+    }
+}
