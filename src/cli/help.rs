@@ -37,6 +37,11 @@ RUN YOUR OWN:
   export GEMINI_API_KEY=...
   gleaner --data work run prompts.jsonl
 
+ON AWS: --stack NAME works on a deployed stack in place of a data folder, with
+the stack's own settings. `run` hands the file over and watches; the stack does
+the work, whatever becomes of this machine.
+  gleaner --stack gleaner run prompts.jsonl
+
 RESULTS are files in the data folder: results/<key>.json, each with "value",
 "usage", "attempts", "handle" and "response", which is Gemini's own answer.
 What can't be answered is a dead letter: `gleaner dead`, `gleaner show ID`.
@@ -115,6 +120,7 @@ Examples:
   gleaner run events/jobs.jsonl --simulate
   gleaner run events/jobs.jsonl --simulate --fault passing=0.2 --seed 7
   gleaner --json run prompts.jsonl | jq .consumed
+  gleaner --stack gleaner run prompts.jsonl   (the stack does it, this watches)
 
 --on-result gives each result to the command on standard input, its key in
 GLEANER_ID and the path of its file in GLEANER_RESULT. A job is done only when

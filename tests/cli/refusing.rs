@@ -40,12 +40,32 @@ fn bad_use_exits_2_with_one_clear_sentence_and_leaves_nothing() {
         (&["cancel", "x", "--simulate"], "there is no data folder .gleaner"),
         (&["--data", "elsewhere", "status"], "there is no data folder elsewhere"),
         (&["simulator", "--port", "0", "--fault", "get-503=2"], "between 0 and 1"),
+        (&["--stack", "night", "--data", "elsewhere", "status"], "--data"),
+        (&["--stack", "night", "run", "jobs.jsonl", "--simulate"], "--simulate is for a data folder"),
+        (&["--stack", "night", "submit", "jobs.jsonl", "--simulate"], "--simulate is for a data folder"),
+        (&["--stack", "night", "tick", "--on-result", "cat"], "EventBridge"),
         (&["frobnicate"], "frobnicate"),
     ] {
         let said = folder.run(arguments).exits(2);
         assert!(said.err.contains(words) && said.out.is_empty(), "{arguments:?}: {} {}", said.out, said.err);
         assert!(!folder.path(".gleaner").exists() && !folder.path("elsewhere").exists(), "{arguments:?}");
     }
+}
+
+#[test]
+fn a_stack_that_cannot_be_asked_is_told_with_what_to_look_at() {
+    let folder = Folder::new();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let asked = folder
+        .gleaner(&["--stack", "night", "status"])
+        .envs([("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_REGION", "eu-west-1")])
+        .env("AWS_ENDPOINT_URL", format!("http://{nobody}"))
+        .env("AWS_MAX_ATTEMPTS", "1")
+        .output()
+        .unwrap();
+    let said = Said::from(asked).exits(1);
+    assert!(said.err.contains("AWS could not be asked about the stack night"), "{}", said.err);
+    assert!(!folder.path(".gleaner").exists());
 }
 
 #[test]

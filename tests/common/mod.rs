@@ -1,23 +1,14 @@
 //! The real program and the simulator as processes of their own.
 
+#[path = "../program/mod.rs"]
+mod program;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
+pub use program::gleaner;
 use serde_json::Value;
-
-/// The program, run in `folder`, with no setting of whoever runs the tests.
-pub fn gleaner(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gleaner"));
-    command.current_dir(folder);
-    for (name, _) in std::env::vars_os() {
-        let known = name.to_string_lossy();
-        if known.starts_with("GLEANER_") || known.starts_with("GEMINI_") || known.ends_with("_proxy") {
-            command.env_remove(name);
-        }
-    }
-    command
-}
 
 /// A simulator, killed when it is dropped.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::adapters::gemini::Offline;
 use crate::adapters::system::{SystemClock, SystemIds};
 use crate::app::engine::Engine;
 use crate::app::lines::Headers;
-use crate::app::settings::Settings;
+use crate::app::settings::{NAMES, Settings};
 use crate::cli::outcome::Stop;
 use crate::ports::clock::Clock;
 use crate::ports::gemini::Gemini;
@@ -31,6 +31,9 @@ impl From<SecretError> for Stop {
         Self::Person(error.to_string())
     }
 }
+
+/// Settings of this process, whatever it works on.
+const HERE: [&str; 2] = ["GLEANER_LOG", "GLEANER_DATA"];
 
 /// What makes no sense with a stack.
 pub(super) fn check(simulate: bool, on_result: Option<&str>) -> Result<(), Stop> {
@@ -76,6 +79,11 @@ impl Found {
         context.bucket.get_or_init(|| names.bucket.clone());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let settings = settings(outputs.get("Settings")?)?;
+        for (name, ..) in NAMES.iter().filter(|(name, ..)| !HERE.contains(name)) {
+            if std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
+                context.console.warn(&format!("{name} is set here and doesn't count: the stack has its own settings"));
+            }
+        }
         Ok(Self { parts: Stack::new(&config, names, Arc::clone(&clock)), settings, clock })
     }
 

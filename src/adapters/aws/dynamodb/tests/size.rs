@@ -1,0 +1,78 @@
+//! How large the item of a job is by DynamoDB's own rules: up to 1 KB, a write of it costs one unit.
+
+use std::time::Duration;
+
+use super::*;
+use crate::domain::job::Work;
+use crate::domain::moves::{Now, Ticket, fresh_handle};
+use crate::domain::policy::Policy;
+
+/// Bytes of an item (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>):
+/// names and texts in UTF-8; a number about a byte for two digits and one more; lists and maps three bytes, and one more
+/// for each element.
+fn size(item: &Attributes) -> usize {
+    item.iter().map(|(name, value)| name.len() + size_of(value)).sum()
+}
+
+fn size_of(value: &AttributeValue) -> usize {
+    match value {
+        AttributeValue::S(text) => text.len(),
+        AttributeValue::N(number) => {
+            // Digit pairs may begin at either digit, so that a pair more is allowed for than the rule says.
+            let digits = number.trim_start_matches('-').trim_matches('0').len();
+            1 + usize::from(number.starts_with('-')) + digits.div_ceil(2) + usize::from(digits > 0 && digits.is_multiple_of(2))
+        }
+        AttributeValue::Bool(_) | AttributeValue::Null(_) => 1,
+        AttributeValue::L(list) => 3 + list.iter().map(|value| 1 + size_of(value)).sum::<usize>(),
+        AttributeValue::M(map) => 3 + map.len() + size(map),
+        other => panic!("nothing writes {other:?}"),
+    }
+}
+
+/// The sizes of a job's item, from its reservation until it is consumed, when Gemini's id has so many bytes.
+fn life(id_bytes: usize) -> Vec<(State, usize)> {
+    let policy = Policy::default();
+    let at = |seconds| Now { at: minute(0).plus(Duration::from_secs(seconds)), fraction: 0.0, policy: &policy };
+    let hex = |digits: usize| "0123456789abcdef".repeat(4)[..digits].to_owned();
+    let work = Work {
+        key: JobKey(hex(32)),
+        input: InputRef { intake: hex(64), line: 1_234_567, offset: 1_234_567_891, length: 123_457 },
+        content: hex(32),
+        mode: Mode::Interaction,
+        model: "gemini-3.1-flash-lite-preview".to_owned(),
+        max_attempts: 4,
+        deadline_s: 72 * 3600,
+    };
+    let mut job = Job::planned(work, Rev(hex(32)), at(0).at);
+    let id = format!("v1_{}", "x".repeat(id_bytes - 3));
+    let mut sizes = Vec::new();
+    let mut note = |job: &Job| sizes.push((job.state, size(&attributes::of(&Item::Job(job.clone())).unwrap())));
+
+    job.reserve(Ticket { nonce: hex(32), holder: hex(32) }, at(0));
+    note(&job);
+    job.attach(fresh_handle(id.clone(), 1, KeyId(hex(12)), job.deadline(), at(3).at), &hex(32), at(3));
+    note(&job);
+    // It runs for long.
+    for look in 1..40 {
+        job.still_running(&id, at(3 + 300 * look));
+        note(&job);
+    }
+    job.finished(&id, &hex(32), at(13_007));
+    note(&job);
+    job.consumed(at(13_011));
+    note(&job);
+    assert_eq!((job.state, job.history.len()), (State::Consumed, 4));
+    sizes
+}
+
+#[test]
+fn a_job_stays_under_1_kb_in_each_state_of_an_ordinary_life() {
+    for id_bytes in [60, 128, 129, 240] {
+        let sizes = life(id_bytes);
+        let largest = sizes.iter().max_by_key(|(_, size)| *size).unwrap();
+        println!("an id of {id_bytes} bytes: {largest:?}");
+        assert!(largest.1 <= 1024, "an id of {id_bytes} bytes: {sizes:?}");
+    }
+    // Room for what a job comes to have later.
+    assert!(life(60).iter().all(|(_, size)| *size <= 900));
+}

@@ -1,0 +1,108 @@
+//! What the roles allow, compared with what the functions call: nothing is missing, and nothing is unused.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::deployed::{Deployed, eventually};
+use super::emulator::python;
+use super::lines;
+
+/// What a role must allow beyond what the function itself calls, and why.
+const BY_LAMBDA: [&str; 5] =
+    ["logs:CreateLogStream", "logs:PutLogEvents", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"];
+
+/// What is called only when an upload breaks, which the adapter's own tests make happen.
+const WHEN_BROKEN: [&str; 1] = ["s3:AbortMultipartUpload"];
+
+/// The action of IAM that a call needs.
+fn action(service: &str, operation: &str) -> &'static str {
+    match (service, operation) {
+        ("DynamoDB", "GetItem") => "dynamodb:GetItem",
+        ("DynamoDB", "BatchGetItem") => "dynamodb:BatchGetItem",
+        ("DynamoDB", "PutItem") => "dynamodb:PutItem",
+        ("DynamoDB", "Query") => "dynamodb:Query",
+        ("S3", "GetObject" | "HeadObject") => "s3:GetObject",
+        ("S3", "PutObject" | "CreateMultipartUpload" | "UploadPart" | "CompleteMultipartUpload") => "s3:PutObject",
+        ("S3", "AbortMultipartUpload") => "s3:AbortMultipartUpload",
+        ("S3", "ListObjectsV2") => "s3:ListBucket",
+        ("S3", "ListObjectVersions") => "s3:ListBucketVersions",
+        ("S3", "DeleteObject") => "s3:DeleteObjectVersion",
+        ("SQS", "SendMessage" | "SendMessageBatch") => "sqs:SendMessage",
+        ("Secrets Manager", "GetSecretValue") => "secretsmanager:GetSecretValue",
+        other => panic!("a new call: {other:?}; which action of IAM does it need?"),
+    }
+}
+
+/// By function, what its role allows.
+fn allowed() -> BTreeMap<String, BTreeSet<String>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(python()).current_dir(root).arg("scripts/iam-allowed").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let allowed: BTreeMap<String, Vec<(String, Value)>> = serde_json::from_slice(&output.stdout).unwrap();
+    let actions = |pairs: Vec<(String, Value)>| pairs.into_iter().map(|(action, _)| action).collect();
+    allowed.into_iter().map(|(function, pairs)| (function, actions(pairs))).collect()
+}
+
+async fn called(stack: &Deployed, function: &str) -> BTreeSet<String> {
+    let lines = stack.logs(function).await;
+    let text = |line: &Value, field: &str| line[field].as_str().map(str::to_owned);
+    let calls = lines.iter().filter_map(|line| Some((text(line, "aws.service")?, text(line, "aws.operation")?)));
+    calls.map(|(service, operation)| action(&service, &operation).to_owned()).collect()
+}
+
+/// Every way that work takes through the functions, once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_roles_allow_what_is_called_and_no_more() {
+    let stack = Deployed::new(&["create-unavailable=0.02"], &[("TickState", "DISABLED")]).await;
+    let bare = json!({"jobs": [{"input": "from the event"}, {"input": "two", "idempotency_key": "mine-1"}]});
+    let landed = stack.invoke("tick", &bare).await.unwrap();
+    assert!(landed["jobs_landed"].is_string() && landed["sent"] == 2, "{landed}");
+    // The same event once more, as Lambda does after a failure: nothing new.
+    assert_eq!(stack.invoke("tick", &bare).await.unwrap()["jobs_landed"], landed["jobs_landed"]);
+
+    stack.put("empty.jsonl", "").await;
+    stack.put("utf16.jsonl", b"\xff\xfe{\0}\0".to_vec()).await;
+    stack.put("folder/", "").await;
+    stack.put("many.jsonl", lines(0, 1200)).await;
+    let note = "x".repeat(7 << 20);
+    let long = (0..5).fold(String::new(), |mut text, n| {
+        writeln!(text, "{}", json!({"input": format!("long {n}"), "note": note})).unwrap();
+        text
+    });
+    stack.put("long.jsonl", long).await;
+    let first = stack.invoke("tick", &json!({})).await.unwrap();
+    assert_eq!(first["inbox"], json!({"landed": 1, "refused": 2, "handed_over": 1}), "{first}");
+    eventually("all is done", async || {
+        stack.invoke("tick", &json!({})).await?;
+        let (open, results) = (stack.open().await, stack.names("results/").await.len());
+        if open.is_empty() && results == 1207 { Ok(()) } else { Err(format!("{results} results, open: {open:?}")) }
+    })
+    .await;
+    assert_eq!(stack.names("inbox/").await, ["inbox/folder/"]);
+    assert_eq!(stack.names("refused/").await.len(), 4, "two files, each with its reason");
+    let worked = stack.logs("worker").await;
+    assert!(
+        worked.iter().any(|line| line["message"] == "worked" || line["fields"]["message"] == "worked"),
+        "{worked:?}"
+    );
+
+    let allowed = allowed();
+    for function in ["tick", "worker"] {
+        let called = called(&stack, function).await;
+        assert!(!called.is_empty());
+        let allowed = &allowed[function];
+        let missing: Vec<_> = called.difference(allowed).collect();
+        assert!(missing.is_empty(), "{function} calls what its role does not allow: {missing:?}");
+        let known = |action: &&String| BY_LAMBDA.contains(&action.as_str()) || WHEN_BROKEN.contains(&action.as_str());
+        let unused: Vec<_> = allowed.difference(&called).filter(|action| !known(action)).collect();
+        assert!(unused.is_empty(), "{function}'s role allows what it never calls: {unused:?}");
+    }
+    for function in ["webhook", "replay", "summary"] {
+        let beyond: Vec<_> = allowed[function].iter().filter(|action| !BY_LAMBDA.contains(&action.as_str())).collect();
+        assert!(beyond.is_empty(), "{function} calls nothing yet, and its role allows {beyond:?}");
+    }
+}
