@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import re
 import signal
 import socket
@@ -25,16 +24,11 @@ def stop_with(message):
 
 
 def built():
-    """Builds what is deployed, and the command line with it. Returns the folder of `bootstrap`, and the command line."""
-    with_tools = {**os.environ, "PATH": f"{SAM_TOOLS}{os.pathsep}{os.environ['PATH']}"}
-    build = ["cargo", "lambda", "build", "--release", "--locked"]
-    if platform.machine() in ("aarch64", "arm64"):
-        build.append("--arm64")
-    if subprocess.run(build, cwd=ROOT, env=with_tools, stdin=subprocess.DEVNULL).returncode != 0:
-        stop_with("the build failed")
-    # cargo-lambda calls every program bootstrap, in a folder of its own name.
-    lambdas = ROOT / "target" / "lambda"
-    return lambdas / "bootstrap", lambdas / "gleaner" / "bootstrap"
+    """What `make functions` built: the folder of the functions' `bootstrap`, and the command line."""
+    code, gleaner = ROOT / "target/lambda/bootstrap", ROOT / "target/lambda/gleaner/gleaner"
+    if not (code / "bootstrap").exists() or not gleaner.exists():
+        stop_with("the functions are not built: run `make functions`")
+    return code, gleaner
 
 
 def template(folder, code, variables=None):
@@ -89,7 +83,7 @@ class Processes:
         folder.mkdir(parents=True, exist_ok=True)
 
     def start(self, name, command, environment, until):
-        """Starts it if it does not run, and waits until it answers at the URL `until`."""
+        """Starts it if it does not run, and waits until it answers at the URL `until`, or until that says so itself."""
         if self.running(name) is None:
             with (self.folder / f"{name}.log").open("ab") as log:
                 process = subprocess.Popen(
@@ -102,7 +96,7 @@ class Processes:
                 )
             self._file(name).write_text(json.dumps([process.pid, began(process.pid)]))
         deadline = time.monotonic() + PATIENCE
-        while not answers(until):
+        while not (until() if callable(until) else answers(until)):
             if self.running(name) is None or time.monotonic() > deadline:
                 stop_with(f"{name} does not answer; see {self.folder / name}.log")
             time.sleep(0.1)
@@ -113,6 +107,11 @@ class Processes:
         if pid is not None:
             end(pid)
         self._file(name).unlink(missing_ok=True)
+
+    def stop_all(self):
+        """Ends all that were started with this folder."""
+        for file in self.folder.glob("*.pid"):
+            self.stop(file.stem)
 
     def running(self, name):
         """Its process id; none when it is gone or another process has its number."""
