@@ -1,8 +1,9 @@
 //! What the ledger costs: write units of a job's life, requests of an idle tick, and whether DynamoDB is asked for them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use gleaner::adapters::aws::dynamodb::{Operation, Units};
+use gleaner::adapters::aws::dynamodb::{Operation, Spent, Units};
 use gleaner::domain::item::Item;
 use gleaner::domain::job::State;
 use gleaner::ports::conformance::sample;
@@ -10,7 +11,8 @@ use gleaner::ports::ledger::Ledger;
 use gleaner::ports::testing::TestIds;
 use gleaner::simulator::Config;
 
-use super::table::{behind_proxy, operations};
+use super::emulator::Kind;
+use super::table::{behind_proxy, ledger, operations};
 use super::units::{Written, written};
 use super::world::World;
 
@@ -32,6 +34,8 @@ async fn run(jobs: usize, config: Config) -> Vec<Written> {
     let told = world.spent.so_far()[&Operation::PutItem];
     assert!(seen.iter().all(|seen| seen.json()["ReturnConsumedCapacity"] == "TOTAL"));
     assert_eq!(told.calls, written.len() as u64, "no put was refused");
+    // Its batches of reads say nothing of their cost, which is a unit for each item that is there.
+    println!("{jobs} jobs: {:?}", world.spent.so_far());
     assert_eq!(told.write, written.iter().map(|put| put.units).sum::<usize>() as f64);
     written
 }
@@ -94,6 +98,24 @@ async fn an_idle_tick_asks_the_same_whatever_is_closed() {
     // Eight states in four shards, and nothing else: half a read unit each.
     assert_eq!(with_none, [("Query".to_owned(), 32)].into());
     println!("an idle tick: {with_none:?}, {read} read units");
+}
+
+#[tokio::test]
+async fn what_is_told_is_summed_up_by_operation() {
+    let spent = Arc::new(Spent::default());
+    let ledger = ledger(Kind::Moto).await.counting(Arc::clone(&spent));
+    assert!(spent.so_far().is_empty());
+    let revs = TestIds::new(1);
+    let items: Vec<Item> = (0..150).map(|n| Item::Job(sample::job(&format!("job-{n}"), revs.rev()))).collect();
+    for item in &items {
+        ledger.create(item).await.unwrap();
+    }
+    let ids: Vec<_> = items.iter().map(Item::id).collect();
+    assert_eq!(ledger.get_many(&ids).await.unwrap().len(), 150);
+    let so_far = spent.so_far();
+    assert_eq!(so_far[&Operation::BatchGetItem], Units { calls: 2, read: 150.0, write: 0.0 });
+    // moto knows of no sizes and no indexes: a put is one unit to it.
+    assert_eq!(so_far[&Operation::PutItem], Units { calls: 150, read: 0.0, write: 150.0 });
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use gleaner::domain::job::State;
 use gleaner::domain::time::Millis;
 use gleaner::ports::conformance::sample::minute;
 use gleaner::ports::conformance::{ledger as rules, sample};
-use gleaner::ports::ledger::Ledger;
+use gleaner::ports::ledger::{Ledger, Place};
 use gleaner::ports::testing::TestIds;
 use serde_json::json;
 
@@ -103,7 +103,7 @@ async fn a_listing_has_no_gaps_although_the_index_is_behind() {
         let listed = rules::list(&ledger, State::Parked, page).await;
         assert_eq!(places(&listed), places(&expected), "pages of {page}, {kept} kept");
     }
-    let place = gleaner::ports::ledger::Place(Millis(i64::MAX), ItemId("job/z".to_owned()));
+    let place = Place(Millis(i64::MAX), ItemId("job/z".to_owned()));
     assert_eq!(ledger.in_state(State::Parked, Some(&place), 10).await.unwrap(), []);
 }
 
@@ -120,8 +120,9 @@ async fn an_item_that_the_index_shows_twice_is_due_once() {
             return Verdict::Pass;
         }
         Verdict::After(Box::new(|answer| {
-            let old = json!({"pk": {"S": "job/job-5"}, "due": {"N": minute(0).0.to_string()}});
-            let page = json!({"Items": [old], "Count": 1, "ScannedCount": 1});
+            // And one of an item that was taken away, so that a second look at the index is needed.
+            let old = ["job/gone", "job/job-5"].map(|pk| json!({"pk": {"S": pk}, "due": {"N": "0"}}));
+            let page = json!({"Items": old, "Count": 2, "ScannedCount": 2});
             Answer { body: page.to_string().into(), ..answer }
         }))
     });
@@ -130,5 +131,18 @@ async fn an_item_that_the_index_shows_twice_is_due_once() {
     assert_eq!(keys, [0, 1, 2, 3, 4, 5, 6].map(|n| format!("job/job-{n}")));
     let batches = proxy.take_seen().into_iter().filter(|seen| seen.operation() == "BatchGetItem");
     let asked = batches.map(|seen| seen.json()["RequestItems"][ledger.table()]["Keys"].as_array().unwrap().len());
-    assert_eq!(asked.sum::<usize>(), 7, "each was asked for once");
+    assert_eq!(asked.sum::<usize>(), 8, "each was asked for once");
+}
+
+#[tokio::test]
+async fn a_listing_goes_on_after_its_place_even_when_a_clock_was_set_back() {
+    let (_proxy, ledger, index) = behind().await;
+    let revs = TestIds::new(4);
+    for (key, in_index, now) in [("a", 20, 5), ("b", 30, 30)] {
+        index.create(&job_in(key, &revs, State::Parked, in_index, None)).await.unwrap();
+        ledger.create(&job_in(key, &revs, State::Parked, now, None)).await.unwrap();
+    }
+    let place = Place(minute(10), ItemId("job/x".to_owned()));
+    let page = ledger.in_state(State::Parked, Some(&place), 1).await.unwrap();
+    assert_eq!(places(&page), [(minute(30), ItemId("job/b".to_owned()))]);
 }
