@@ -8,7 +8,18 @@ import signal
 import subprocess
 import sys
 
-server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
+
+
+def heard():
+    """What is ignored here is not ignored in the server."""
+    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(name, signal.SIG_DFL)
+
+
+# Whoever ends the tests by a signal to all of their processes means this one last: it has something to end.
+for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(name, signal.SIG_IGN)
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True, restore_signals=True, preexec_fn=heard)
 sys.stdin.buffer.read()
 os.killpg(server.pid, signal.SIGTERM)
 try:

@@ -56,6 +56,8 @@ impl Emulator {
             .arg(python().with_file_name(program))
             .args(arguments)
             .envs([("GATEWAY_PORT", port.to_string().as_str()), ("LAMBDA_EXECUTOR", "local")])
+            // Its functions inherit it.
+            .env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}"))
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .envs(environment.iter().copied())
             .stdin(Stdio::piped())
