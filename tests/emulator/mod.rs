@@ -47,7 +47,9 @@ impl Emulator {
         let log = File::create(folder.path().join("log")).unwrap();
         let (program, arguments) = match kind {
             Kind::Ministack => ("ministack", vec![]),
-            Kind::Moto => ("moto_server", vec!["-H".to_owned(), "127.0.0.1".to_owned(), "-p".to_owned(), port.to_string()]),
+            Kind::Moto => {
+                ("moto_server", vec!["-H".to_owned(), "127.0.0.1".to_owned(), "-p".to_owned(), port.to_string()])
+            }
         };
         let server = Command::new(python())
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/emulator/keep.py"))

@@ -52,7 +52,8 @@ impl Answer {
 
     /// An error of S3, such as `ConditionalRequestConflict`.
     pub fn s3_error(status: u16, code: &str) -> Self {
-        let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>made by the proxy</Message></Error>");
+        let body =
+            format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>made by the proxy</Message></Error>");
         Self::new(status, "application/xml", body)
     }
 
@@ -179,14 +180,16 @@ fn cut(answer: Answer, length: usize) -> Response {
 
 async fn forward(shared: &Shared, seen: &Seen, body: Bytes) -> Answer {
     let path = seen.uri.path_and_query().map_or("/", |path| path.as_str());
-    let skipped: [HeaderName; 4] = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION, header::EXPECT];
+    let skipped: [HeaderName; 4] =
+        [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION, header::EXPECT];
     let headers: HeaderMap = seen
         .headers
         .iter()
         .filter(|(name, _)| !skipped.contains(name))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    let sent = shared.client.request(seen.method.clone(), format!("{}{path}", shared.target)).headers(headers).body(body);
+    let sent =
+        shared.client.request(seen.method.clone(), format!("{}{path}", shared.target)).headers(headers).body(body);
     let answered = sent.send().await.unwrap();
     let status = answered.status();
     let mut headers = answered.headers().clone();

@@ -40,7 +40,7 @@ pub fn passes(code: &str) -> bool {
 }
 
 /// A code without the prefixes that SQS has kept from its older protocol: `AWS.SimpleQueueService.NonExistentQueue`.
-fn bare(code: &str) -> &str {
+pub fn bare(code: &str) -> &str {
     code.rsplit(['.', '#']).next().unwrap_or(code)
 }
 
@@ -109,10 +109,14 @@ fn words<E: ProvideErrorMetadata + Error + 'static>(error: &SdkError<E>) -> Stri
             (None, message) => format!("HTTP status {status}{}", message.map(|m| format!(": {m}")).unwrap_or_default()),
         };
     }
+    chain(error)
+}
+
+/// An error with its causes, each said once: many layers say the same.
+pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut words = error.to_string();
-    for cause in causes(error) {
+    for cause in std::iter::successors(error.source(), |cause: &&(dyn Error + 'static)| (*cause).source()) {
         let cause = cause.to_string();
-        // Many layers say the same.
         if !words.contains(&cause) {
             words = format!("{words}: {cause}");
         }
@@ -131,9 +135,5 @@ fn unprepared(words: &str) -> Option<&'static str> {
     {
         return Some(SIGN_IN);
     }
-    says("Missing Region").then_some("set AWS_REGION")
-}
-
-fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
-    std::iter::successors(error.source(), |cause: &&'e (dyn Error + 'static)| (*cause).source())
+    (says("Missing Region") || says("region must be set")).then_some("set AWS_REGION")
 }
