@@ -1,5 +1,5 @@
 //! Objects and the inbox in S3: the ports' suites on two emulators, faults that no emulator makes, and bounded memory.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 #[path = "../again/mod.rs"]
 mod again;
@@ -118,7 +118,7 @@ async fn a_long_stream_stays_out_of_memory() {
         assert!(piece == (at..at + 1000).map(Counting::byte).collect::<Vec<_>>(), "at {at}");
     }
     // The emulator keeps it in memory otherwise.
-    let ids = ["inbox/long", "copy"].map(|key| place::identifier(key));
+    let ids = ["inbox/long", "copy"].map(place::identifier);
     let delete = Delete::builder().set_objects(Some(ids.to_vec())).build().unwrap();
     place.client.delete_objects().bucket(&bucket).delete(delete).send().await.unwrap();
 }
