@@ -175,6 +175,32 @@ async fn a_file_that_goes_away_while_others_are_listed_is_left_out() {
 }
 
 #[tokio::test]
+async fn a_file_that_cannot_be_read_does_not_hold_up_the_others() {
+    let place = Place::behind_a_proxy(Kind::Moto).await;
+    let (inbox, people) = place.inbox().await;
+    for name in ["a", "b", "c"] {
+        people.put(name, X).await;
+    }
+    let only =
+        |name: &'static str, answer: Answer| {
+            let path = format!("/{}/inbox/{name}", people.bucket);
+            place.judge(move |seen| {
+                if seen.uri.path().starts_with(&path) { Verdict::Answer(answer.clone()) } else { Verdict::Pass }
+            });
+        };
+    only("a", Answer::s3_error(403, "AccessDenied"));
+    let names: Vec<String> = inbox.list(2).await.unwrap().into_iter().map(|arrival| arrival.name).collect();
+    assert_eq!(names, ["b", "c"]);
+    // When it is alone, or when all are so, that is told.
+    only("", Answer::s3_error(403, "InvalidObjectState"));
+    let error = inbox.list(2).await.unwrap_err();
+    assert!(matches!(&error, ObjectError::NeedsPerson(why) if why.contains("archive")), "{error}");
+    // What passes by itself is waited for.
+    only("a", Answer::s3_error(503, "SlowDown"));
+    assert!(matches!(inbox.list(2).await, Err(ObjectError::Busy(_))));
+}
+
+#[tokio::test]
 async fn a_removal_that_others_hinder_is_tried_again() {
     let place = Place::behind_a_proxy(Kind::Moto).await;
     let bucket = place.fresh_bucket().await;
