@@ -1,5 +1,5 @@
 //! A queue in SQLite: the port's suite, several processes at once, and files that are no queue.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod again;
 

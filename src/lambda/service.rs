@@ -161,3 +161,50 @@ impl Service {
         is_time
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(http_timeout: &str) -> Service {
+        let variable = |name: &str| match name {
+            "_HANDLER" => Some("summary".to_owned()),
+            "GLEANER_HTTP_TIMEOUT" => Some(http_timeout.to_owned()),
+            _ => None,
+        };
+        Service::new(Environment::of(&variable).unwrap()).unwrap()
+    }
+
+    fn deadline(service: &Service, left: u64) -> u64 {
+        u64::try_from(service.clock.now().plus(Duration::from_secs(left)).0).unwrap()
+    }
+
+    #[test]
+    fn nothing_is_begun_that_could_not_be_written_down_before_the_deadline() {
+        let service = service("60s");
+        let longest = Duration::from_secs(50);
+        for left in [81, 100, 180, 900] {
+            let deadline = deadline(&service, left);
+            let until = service.until(deadline, longest).unwrap();
+            assert!(until <= service.clock.now().plus(longest));
+            assert!(until.plus(Duration::from_secs(80)).0 <= i64::try_from(deadline).unwrap(), "{left}");
+        }
+        for left in [0, 3, 79] {
+            let error = service.until(deadline(&service, left), longest).unwrap_err().to_string();
+            assert!(error.contains("raise the function's time-out"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_ledger_is_measured_once_in_a_while() {
+        let service = service("1s");
+        let hour = Duration::from_secs(3600);
+        assert_eq!([service.measures(hour), service.measures(hour), service.measures(hour)], [true, false, false]);
+        assert!(service.measures(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_function_without_a_stack_says_so() {
+        assert!(service("1s").parts().is_err());
+    }
+}

@@ -26,7 +26,8 @@ pub trait Inbox: fmt::Debug + Send + Sync {
     async fn list(&self, limit: usize) -> Result<Vec<Arrival>, ObjectError>;
 
     /// Its bytes from the start, in bounded memory. They are that version's, whatever is put beside it meanwhile; a
-    /// read that breaks is gone on with inside, so that an error of the reader is one that stayed.
+    /// read that breaks is gone on with inside, so that an error of the reader is one that stayed; it carries an
+    /// [`ObjectError`].
     async fn open(&self, arrival: &Arrival) -> Result<Box<dyn AsyncRead + Send + Unpin>, ObjectError>;
 
     /// Removes that version and no other. One that is gone is a success.

@@ -32,7 +32,7 @@ pub struct Message {
 #[async_trait]
 pub trait Queue: fmt::Debug + Send + Sync {
     /// Sends messages, each durable when its own outcome is `Ok`; outcomes come in the order of `bodies`. Bodies may be
-    /// of any size; a message may arrive twice when its sending was repeated.
+    /// any text of any size; a message may arrive twice when its sending was repeated.
     async fn send(&self, bodies: &[String]) -> Vec<Result<(), QueueError>>;
 
     /// At most `limit` messages that nobody else has, which are hidden from others for `hidden`. None may be there
@@ -42,6 +42,7 @@ pub trait Queue: fmt::Debug + Send + Sync {
     /// Deletes received messages for good; outcomes come in the order of `messages`. One that is gone is a success.
     async fn delete(&self, messages: &[Message]) -> Vec<Result<(), QueueError>>;
 
-    /// Hands a received message back: others may receive it at once.
+    /// Hands a received message back: others may receive it at once. One that is gone, or that nobody holds any more, is a
+    /// success.
     async fn release(&self, message: &Message) -> Result<(), QueueError>;
 }

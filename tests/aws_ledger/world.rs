@@ -53,6 +53,7 @@ impl World {
             gemini: Arc::new(HttpGemini::new(options).unwrap()),
             clock: clock.clone(),
             ids: Arc::new(TestIds::new(1)),
+            work_queue: None,
             handover: Arc::new(Nobody),
             settings: Default::default(),
             headers: Default::default(),

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gleaner::app::recount::recount;
 use gleaner::app::report::{every, progress};
+use gleaner::domain::intake::Intake;
 use gleaner::domain::item::Item;
 use gleaner::domain::job::{Fate, Job, State};
+use gleaner::ports::ledger::Total;
 use gleaner::simulator::answer::Digest;
 use serde_json::Value;
 
@@ -13,7 +16,7 @@ use super::world::World;
 impl World {
     /// Checks every invariant that holds between two writes:
     ///
-    /// - the sums of every intake that is read to its end;
+    /// - the sums of every intake that is read to its end, and its totals, which a recount gives too;
     /// - an open item is due some time, a closed one never; leases are only where somebody works;
     /// - no more attempts than allowed, no more handles than attempts;
     /// - Gemini accepted no more of a job than was told: one, and one for each possible duplicate, and one for each
@@ -26,6 +29,7 @@ impl World {
                 let Item::Intake(intake) = item else { panic!("{item:?}") };
                 let sums = progress(&self.engine, &intake.sha256).await.unwrap();
                 assert_eq!(sums.wrong_sums(), None, "{sums:?}");
+                self.check_recount(&intake).await;
                 assert_eq!(intake.due_at.is_some(), intake.state == State::Reading, "{intake:?}");
             }
         }
@@ -52,6 +56,17 @@ impl World {
         for name in self.objects("results") {
             assert!(results.contains(&name), "{name} belongs to nobody");
         }
+    }
+
+    /// Counting an intake's lines one by one gives what the ledger's own totals say.
+    async fn check_recount(&self, intake: &Intake) {
+        let by_place = |mut totals: Vec<Total>| {
+            totals.retain(|total| total.items > 0);
+            totals.sort_by_key(|total| (total.kind, total.state));
+            totals
+        };
+        let told = self.engine.ledger.totals(&intake.sha256).await.unwrap().unwrap();
+        assert_eq!(by_place(recount(&self.engine, intake).await.unwrap()), by_place(told), "{}", intake.file);
     }
 
     /// The digest of a job's own input, as it lies in its intake.

@@ -1,6 +1,6 @@
 //! A log line for each call to AWS: what a function's role must allow, seen from inside.
 
-use aws_sdk_dynamodb::config::{ConfigBag, Intercept};
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeSerializationInterceptorContextRef;
 use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
@@ -20,9 +20,11 @@ impl Intercept for Calls {
         "Calls"
     }
 
-    fn read_before_execution(
+    // The first hook that knows the operation.
+    fn read_before_serialization(
         &self,
         _: &BeforeSerializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         if let Some(call) = config.load::<Metadata>() {

@@ -18,7 +18,7 @@ pub enum Fault {
 /// S3 sends some of them in the body of a 200, for calls that take long, and `RequestTimeout` with a 400
 /// (<https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html>). Of SQS: `OverLimit` (too many messages are
 /// being worked on) and its own words for throttling.
-const PASSING: [&str; 12] = [
+const PASSING: [&str; 13] = [
     "InternalError",
     "InternalFailure",
     "ServiceUnavailable",
@@ -26,6 +26,7 @@ const PASSING: [&str; 12] = [
     "RequestTimeout",
     "RequestTimeoutException",
     "OperationAborted",
+    "TemporaryRedirect",
     "ConditionalRequestConflict",
     "TooManyRequestsException",
     "RequestLimitExceeded",
@@ -40,7 +41,7 @@ pub fn passes(code: &str) -> bool {
 }
 
 /// A code without the prefixes that SQS has kept from its older protocol: `AWS.SimpleQueueService.NonExistentQueue`.
-fn bare(code: &str) -> &str {
+pub fn bare(code: &str) -> &str {
     code.rsplit(['.', '#']).next().unwrap_or(code)
 }
 
@@ -109,10 +110,14 @@ fn words<E: ProvideErrorMetadata + Error + 'static>(error: &SdkError<E>) -> Stri
             (None, message) => format!("HTTP status {status}{}", message.map(|m| format!(": {m}")).unwrap_or_default()),
         };
     }
+    chain(error)
+}
+
+/// An error with its causes, each said once: many layers say the same.
+pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut words = error.to_string();
-    for cause in causes(error) {
+    for cause in std::iter::successors(error.source(), |cause: &&(dyn Error + 'static)| (*cause).source()) {
         let cause = cause.to_string();
-        // Many layers say the same.
         if !words.contains(&cause) {
             words = format!("{words}: {cause}");
         }
@@ -131,9 +136,43 @@ fn unprepared(words: &str) -> Option<&'static str> {
     {
         return Some(SIGN_IN);
     }
-    says("Missing Region").then_some("set AWS_REGION")
+    (says("Missing Region") || says("region must be set")).then_some("set AWS_REGION")
 }
 
-fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
-    std::iter::successors(error.source(), |cause: &&'e (dyn Error + 'static)| (*cause).source())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_that_pass_are_told_from_those_that_stay() {
+        for code in [
+            "SlowDown",
+            "InternalError",
+            "Throttling",
+            "RequestThrottled",
+            "ThrottlingException",
+            "KMS.ThrottlingException",
+            "com.amazonaws.sqs#KmsThrottled",
+            "AWS.SimpleQueueService.OverLimit",
+        ] {
+            assert!(passes(code), "{code}");
+        }
+        for code in ["", "NoSuchKey", "AccessDenied", "InvalidMessageContents", "KMS.DisabledException"] {
+            assert!(!passes(code), "{code}");
+        }
+        assert_eq!(bare("AWS.SimpleQueueService.NonExistentQueue"), "NonExistentQueue");
+        assert_eq!(bare("com.amazonaws.sqs#QueueDoesNotExist"), "QueueDoesNotExist");
+        assert_eq!(bare("NoSuchKey"), "NoSuchKey");
+    }
+
+    #[test]
+    fn causes_are_said_once() {
+        let inner = std::io::Error::other("the cable is cut");
+        let outer = std::io::Error::other(Outer(inner));
+        assert_eq!(chain(&outer), "no answer: the cable is cut");
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("no answer")]
+    struct Outer(#[source] std::io::Error);
 }

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::config::SharedCredentialsProvider;
 
 use super::calls::Calls;
 use super::dynamodb::DynamoLedger;
-use super::s3::{S3Inbox, S3Objects};
+use super::s3::{self, S3Inbox, S3Objects};
 use super::secrets::GeminiKeys;
 use super::sqs::SqsQueue;
 use super::tuned;
@@ -48,9 +48,7 @@ impl Stack {
     #[must_use]
     pub fn new(config: &SdkConfig, names: Names, clock: Arc<dyn Clock>) -> Self {
         let config = &tuned(config);
-        // A custom endpoint is a host without a name of its own for each bucket.
-        let s3 = aws_sdk_s3::config::Builder::from(config).force_path_style(config.endpoint_url().is_some());
-        let s3 = aws_sdk_s3::Client::from_conf(s3.interceptor(Calls).build());
+        let s3 = s3::client(config);
         let dynamodb = aws_sdk_dynamodb::config::Builder::from(config).interceptor(Calls).build();
         let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(Calls).build();
         let secrets = aws_sdk_secretsmanager::config::Builder::from(config).interceptor(Calls).build();

@@ -23,6 +23,7 @@ pub async fn all<T: Objects + 'static>(make: impl AsyncFn() -> T) {
     one_of_many_writers_wins(make().await).await;
     a_stream_becomes_an_object(make().await).await;
     a_stream_that_breaks_leaves_nothing(make().await).await;
+    a_streams_own_error_comes_back(make().await).await;
     a_long_stream_is_read_in_pieces(make().await).await;
 }
 
@@ -171,12 +172,26 @@ pub async fn a_stream_becomes_an_object(objects: Arc<dyn Objects>) {
 pub async fn a_stream_that_breaks_leaves_nothing(objects: Arc<dyn Objects>) {
     for good in [0, 1, 3_000_000] {
         let name = format!("broken/{good}");
-        let mut source = Counting::up_to(good).chain(Failing);
+        let cut = io::Error::new(io::ErrorKind::ConnectionReset, "the cable is cut");
+        let mut source = Counting::up_to(good).chain(Failing(Some(cut)));
         let outcome = objects.put_stream(&name, &mut source).await;
         assert!(matches!(&outcome, Err(ObjectError::Busy(why)) if why.contains("the cable")), "{outcome:?}");
         assert_nothing_under(&*objects, &name).await;
         assert_eq!(put(&*objects, &name, b"whole").await, Put::Written);
         assert_eq!(objects.get(&name).await.unwrap(), &b"whole"[..]);
+    }
+}
+
+/// What the source says about what can be done is not lost on the way.
+pub async fn a_streams_own_error_comes_back(objects: Arc<dyn Objects>) {
+    for good in [0, 3_000_000] {
+        let carry = |error| Counting::up_to(good).chain(Failing(Some(io::Error::other(error))));
+        let mut source = carry(ObjectError::NotFound("inbox/a.jsonl".to_owned()));
+        assert_not_found(objects.put_stream("copy", &mut source).await, "inbox/a.jsonl");
+        let mut source = carry(ObjectError::NeedsPerson("ask Ann".to_owned()));
+        let outcome = objects.put_stream("copy", &mut source).await;
+        assert!(matches!(&outcome, Err(ObjectError::NeedsPerson(why)) if why == "ask Ann"), "{outcome:?}");
+        assert_nothing_under(&*objects, "copy").await;
     }
 }
 
@@ -232,10 +247,10 @@ impl AsyncRead for Counting {
 }
 
 /// A source that breaks at once.
-struct Failing;
+struct Failing(Option<io::Error>);
 
 impl AsyncRead for Failing {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, "the cable is cut")))
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.0.take().map_or(Ok(()), Err))
     }
 }

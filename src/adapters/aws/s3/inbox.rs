@@ -10,7 +10,7 @@ use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::types::EncodingType;
 use bytes::{Buf, Bytes};
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::object::{Object, Pin};
@@ -84,17 +84,32 @@ impl S3Inbox {
 
 #[async_trait]
 impl Inbox for S3Inbox {
+    /// A file that only a person can make readable (archived, or encrypted by a key that may not be used) is left out, as
+    /// the log says, so that it doesn't hold up the others; when there are no others, its error is the listing's.
     async fn list(&self, limit: usize) -> Result<Vec<Arrival>, ObjectError> {
-        let (mut arrivals, mut from) = (Vec::new(), None);
+        let (mut arrivals, mut unreadable, mut from) = (Vec::new(), None, None);
         while arrivals.len() < limit {
             let (keys, next) = self.page(from).await?;
-            let looks = futures::stream::iter(keys).map(|key| self.arrival(key)).buffered(AT_ONCE);
-            let found = looks.try_filter_map(async |arrival| Ok(arrival)).take(limit - arrivals.len());
-            arrivals.extend(found.try_collect::<Vec<_>>().await?);
+            let mut looks = futures::stream::iter(keys).map(|key| self.arrival(key)).buffered(AT_ONCE);
+            while arrivals.len() < limit
+                && let Some(look) = looks.next().await
+            {
+                match look {
+                    Ok(arrival) => arrivals.extend(arrival),
+                    Err(error @ ObjectError::NeedsPerson(_)) => {
+                        tracing::error!(%error, "a file in the inbox can't be read and is left there");
+                        unreadable = Some(error);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
             let Some(next) = next else { break };
             from = Some(next);
         }
-        Ok(arrivals)
+        match unreadable {
+            Some(error) if arrivals.is_empty() => Err(error),
+            _ => Ok(arrivals),
+        }
     }
 
     async fn open(&self, arrival: &Arrival) -> Result<Box<dyn AsyncRead + Send + Unpin>, ObjectError> {

@@ -33,6 +33,7 @@ use tokio::io::AsyncRead;
 
 pub use self::inbox::S3Inbox;
 use self::object::Object;
+use super::calls::Calls;
 use super::fault::{Fault, judge};
 use crate::ports::objects::{ObjectError, Objects, Put, check_name};
 
@@ -43,7 +44,7 @@ const TRIES: u32 = 5;
 /// has a name per bucket; the SDK does the same by itself where the endpoint is an IP address.
 #[must_use]
 pub fn client(config: &SdkConfig) -> Client {
-    let mut builder = Builder::from(config);
+    let mut builder = Builder::from(config).interceptor(Calls);
     if config.endpoint_url().is_some() {
         builder = builder.force_path_style(true);
     }

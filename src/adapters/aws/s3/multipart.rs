@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use aws_sdk_s3::config::Config;
-use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::operation::upload_part::UploadPartOutput;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart};
@@ -13,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinSet;
 
 use super::object::Object;
-use super::put::{Refusal, TOKEN, patience, whole, whose};
+use super::put::{Refusal, TOKEN, patience, whole, whose, within};
 use super::{TRIES, fault, status};
 use crate::adapters::aws::backoff::pause;
 use crate::adapters::system::SystemIds;
@@ -30,7 +28,7 @@ const DOUBLED_AFTER: usize = 1_000;
 /// S3's limit.
 const MOST_PARTS: usize = 10_000;
 
-/// The most bytes that are being uploaded at once, beside the part that is being read; one part at least.
+/// The most bytes of parts that are held at once, being read or uploaded; one part at least.
 const UNDER_WAY: usize = 24 << 20;
 
 /// The most that is read from the source at once.
@@ -84,6 +82,9 @@ async fn read_part(
     Ok(part.into())
 }
 
+/// Parts that are being sent, each with its number.
+type Sending = JoinSet<Result<(usize, CompletedPart), ObjectError>>;
+
 /// An upload that is under way.
 struct Upload<'a> {
     object: Object<'a>,
@@ -103,29 +104,40 @@ impl<'a> Upload<'a> {
         }
     }
 
-    /// Sends every part, a few at once. Those that are under way when it fails are given up.
+    /// Sends every part. When one fails, or the source, none is under way any more when this returns: one that came
+    /// through later would outlive the abort.
     async fn send(
         &self,
         first: Bytes,
         source: &mut (dyn AsyncRead + Send + Unpin),
     ) -> Result<Vec<CompletedPart>, ObjectError> {
-        let (mut under_way, mut sent) = (JoinSet::new(), BTreeMap::new());
+        let mut under_way = Sending::new();
+        let outcome = self.send_some_at_once(&mut under_way, first, source).await;
+        under_way.shutdown().await;
+        outcome
+    }
+
+    async fn send_some_at_once(
+        &self,
+        under_way: &mut Sending,
+        first: Bytes,
+        source: &mut (dyn AsyncRead + Send + Unpin),
+    ) -> Result<Vec<CompletedPart>, ObjectError> {
+        let mut sent = BTreeMap::new();
         let (mut number, mut part) = (1, first);
         loop {
             let is_last = part.len() < length(number);
             if !part.is_empty() {
-                self.start(&mut under_way, number, part)?;
+                self.start(under_way, number, part)?;
             }
-            while under_way.len() > if is_last { 0 } else { (UNDER_WAY / length(number)).max(1) - 1 } {
-                match under_way.join_next().await {
-                    Some(Ok(Ok((number, part)))) => sent.insert(number, part),
-                    Some(Ok(Err(error))) => return Err(error),
-                    Some(Err(error)) => {
-                        let object = self.object;
-                        return Err(ObjectError::Busy(format!("writing {object}: a part was not sent: {error}")));
-                    }
-                    None => break,
-                };
+            // Room for the part that is read next.
+            let most = if is_last { 0 } else { (UNDER_WAY / length(number)).max(1) - 1 };
+            while under_way.len() > most {
+                let Some(done) = under_way.join_next().await else { break };
+                let (number, part) = done.map_err(|error| {
+                    ObjectError::Busy(format!("writing {}: a part was not sent: {error}", self.object))
+                })??;
+                sent.insert(number, part);
             }
             if is_last {
                 return Ok(sent.into_values().collect());
@@ -136,12 +148,7 @@ impl<'a> Upload<'a> {
     }
 
     /// Starts sending a part by itself: it goes on while the next one is being read, however slow the source is.
-    fn start(
-        &self,
-        under_way: &mut JoinSet<Result<(usize, CompletedPart), ObjectError>>,
-        number: usize,
-        part: Bytes,
-    ) -> Result<(), ObjectError> {
+    fn start(&self, under_way: &mut Sending, number: usize, part: Bytes) -> Result<(), ObjectError> {
         let Some(named) = i32::try_from(number).ok().filter(|_| number <= MOST_PARTS) else {
             let object = self.object;
             return Err(ObjectError::NeedsPerson(format!(
@@ -168,9 +175,7 @@ impl<'a> Upload<'a> {
         for failed in 1..=TRIES {
             let request = object.client.complete_multipart_upload().bucket(object.bucket).key(object.key);
             let request = request.upload_id(&self.id).multipart_upload(parts.clone()).if_none_match("*");
-            let timeouts =
-                TimeoutConfig::builder().read_timeout(COMPLETING).operation_attempt_timeout(COMPLETING).build();
-            let request = request.customize().config_override(Config::builder().timeout_config(timeouts));
+            let request = request.customize().config_override(within(COMPLETING));
             let Err(error) = request.send().await else { return Ok(Put::Written) };
             why = match Refusal::of(&error) {
                 Some(Refusal::IsThere) => "something was there and is gone".to_owned(),

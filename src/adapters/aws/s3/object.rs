@@ -12,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 use super::put::TOKEN;
 use super::{TRIES, fault, status};
 use crate::adapters::aws::backoff::pause;
+use crate::adapters::aws::fault::chain;
 use crate::ports::objects::ObjectError;
 
 /// No object is that long: S3 takes some terabytes.
@@ -159,18 +160,24 @@ impl Object<'_> {
             Err(error) => return settled(fault("reading", self, &error)),
         };
         let (from, length) = self.span(&answer).map_err(Broken::Settled)?;
-        if from != piece.at() {
-            return settled(self.is_no_s3(&format!("bytes from {from} on instead of {}", piece.at())));
+        let at = piece.at();
+        if answer.content_range.is_some() && from != at {
+            return settled(self.is_no_s3(&format!("bytes from {from} on instead of {at}")));
         }
+        // A server may ignore the range and bring all of it.
+        let mut unwanted = usize::try_from(at.saturating_sub(from)).unwrap_or(usize::MAX);
         if piece.of.is_none() {
             piece.of = answer.e_tag.take().map(Pin::Etag);
         }
-        let missing = piece.range.end.min(length).saturating_sub(from);
+        let missing = piece.range.end.min(length).saturating_sub(at);
         piece.got.reserve(usize::try_from(missing.min(ROOM)).unwrap_or_default());
         let mut left = usize::try_from(missing).unwrap_or(usize::MAX);
         while let Some(chunk) = answer.body.next().await {
             match chunk {
                 Ok(chunk) => {
+                    let skipped = unwanted.min(chunk.len());
+                    unwanted -= skipped;
+                    let chunk = chunk.slice(skipped..);
                     let wanted = chunk.get(..chunk.len().min(left)).unwrap_or_default();
                     piece.got.extend_from_slice(wanted);
                     left -= wanted.len();
@@ -180,7 +187,7 @@ impl Object<'_> {
                         // All of it came, and the checksum at its end doesn't fit.
                         piece.got.clear();
                     }
-                    return Err(Broken::OnTheWay(error.to_string()));
+                    return Err(Broken::OnTheWay(chain(&error)));
                 }
             }
         }

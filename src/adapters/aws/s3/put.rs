@@ -24,6 +24,9 @@ const SLOWEST: u64 = 64 << 10;
 /// How long S3 may take beyond the upload itself.
 const ANSWER: Duration = Duration::from_secs(10);
 
+/// What goes by the client's own time-outs: by the slowest line it takes less than those.
+const SMALL: usize = 512 << 10;
+
 /// Writes `bytes` if nothing is there.
 pub async fn whole(object: &Object<'_>, bytes: Bytes) -> Result<Put, ObjectError> {
     let token = SystemIds.token();
@@ -75,10 +78,19 @@ pub async fn whose(object: &Object<'_>, token: &str) -> Result<Option<Put>, Obje
     Ok(found.map(|found| if found.token.as_deref() == Some(token) { Put::Written } else { Put::AlreadyThere }))
 }
 
-/// Time-outs for a request that carries that many bytes: the SDK's own begin with its first byte and not with its last.
-/// One that stands still is ended sooner, by the guard against that.
+/// What a request that carries that many bytes changes of the client's configuration.
 pub fn patience(bytes: usize) -> Builder {
-    let longest = ANSWER.saturating_add(Duration::from_secs(bytes as u64 / SLOWEST));
-    let timeouts = TimeoutConfig::builder().read_timeout(longest).operation_attempt_timeout(longest).build();
+    if bytes <= SMALL {
+        return Config::builder();
+    }
+    within(ANSWER.saturating_add(Duration::from_secs(bytes as u64 / SLOWEST)))
+}
+
+/// A configuration by which one try may take that long. The SDK's time for reading an answer begins before the request is
+/// sent, so that there is none; an upload that stands still is ended by the SDK's guard against that.
+///
+/// That time is part of what the SDK keeps connections by: there must not be many different ones.
+pub fn within(longest: Duration) -> Builder {
+    let timeouts = TimeoutConfig::builder().disable_read_timeout().operation_attempt_timeout(longest).build();
     Config::builder().timeout_config(timeouts)
 }

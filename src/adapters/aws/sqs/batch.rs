@@ -7,7 +7,7 @@ use aws_sdk_sqs::types::{BatchResultErrorEntry, DeleteMessageBatchRequestEntry, 
 
 use super::SqsQueue;
 use crate::adapters::aws::backoff::pause;
-use crate::adapters::aws::fault::{self, Fault, passes};
+use crate::adapters::aws::fault::{self, Fault, bare, passes};
 use crate::ports::queue::QueueError;
 
 /// How many messages SQS takes in one request.
@@ -155,7 +155,7 @@ fn fail(batch: &[Entry], error: &QueueError, outcomes: &mut Outcomes) {
 fn judge(doing: Doing, entry: &BatchResultErrorEntry) -> (Result<(), QueueError>, bool) {
     // SQS says yes to deleting what is gone. Should it not know the receipt any more, then the message is gone too, or
     // comes again to somebody, which any message may.
-    if doing == Doing::Delete && entry.code.ends_with("ReceiptHandleIsInvalid") {
+    if doing == Doing::Delete && bare(&entry.code) == "ReceiptHandleIsInvalid" {
         tracing::warn!(code = entry.code, message = entry.message, "a message was not there to be deleted");
         return (Ok(()), false);
     }

@@ -19,8 +19,12 @@ use aws_sdk_sqs::types::{Message as Received, MessageSystemAttributeName};
 
 use self::batch::{Doing, MOST, Outcomes};
 pub use self::pointer::open;
+use super::fault::bare;
 use crate::ports::objects::{ObjectError, Objects};
 use crate::ports::queue::{Message, Queue, QueueError};
+
+/// What SQS says of a message that nobody holds any more.
+const NOT_AVAILABLE: &str = "does not exist or is not available for visibility timeout change";
 
 /// The longest time that SQS hides a message.
 const LONGEST_HIDDEN: Duration = Duration::from_secs(12 * 3600);
@@ -137,12 +141,13 @@ impl Queue for SqsQueue {
         let Err(error) = request.receipt_handle(&message.receipt).visibility_timeout(0).send().await else {
             return Ok(());
         };
-        let says = |phrase| error.message().is_some_and(|message| message.contains(phrase));
-        let is_free = error
-            .as_service_error()
-            .is_some_and(|error| error.is_message_not_inflight() || error.is_receipt_handle_is_invalid());
-        // What SQS has long said about a message that was deleted, as a value that is invalid.
-        if is_free || says("does not exist or is not available for visibility timeout change") {
+        // For a message that was deleted SQS has long said that a value is invalid, and why.
+        let is_free = match error.code().map(bare) {
+            Some("MessageNotInflight" | "ReceiptHandleIsInvalid") => true,
+            Some(_) => error.message().is_some_and(|message| message.contains(NOT_AVAILABLE)),
+            None => false,
+        };
+        if is_free {
             return Ok(());
         }
         Err(self.fault("releasing a message of", &error).into())
