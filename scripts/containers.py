@@ -118,7 +118,8 @@ class Containers:
         libraries = {word for word in needed.split() if word.startswith("/") and not word.endswith(":")}
         # What AWS's image has beside those, and Rust's programs ask for; nothing that it does not have.
         beside = next(Path(library).parent for library in libraries if Path(library).name.startswith("libc."))
-        libraries |= {str(beside / name) for name in ("libm.so.6", "libgcc_s.so.1")}
+        more = ("libm.so.6", "libdl.so.2", "libpthread.so.0", "libgcc_s.so.1")
+        libraries |= {str(beside / name) for name in more if (beside / name).exists()}
         for file in [*programs, *libraries, "/etc/ssl/certs/ca-certificates.crt"]:
             copy = root / file.lstrip("/")
             copy.parent.mkdir(parents=True, exist_ok=True)

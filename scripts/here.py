@@ -25,7 +25,7 @@ def stop_with(message):
 
 def built():
     """What `make functions` built: the folder of the functions' `bootstrap`, and the command line."""
-    code, gleaner = ROOT / "target/lambda/bootstrap", ROOT / "target/lambda/gleaner/gleaner"
+    code, gleaner = ROOT / "target/lambda/bootstrap", ROOT / "target/debug/gleaner"
     if not (code / "bootstrap").exists() or not gleaner.exists():
         stop_with("the functions are not built: run `make functions`")
     return code, gleaner
