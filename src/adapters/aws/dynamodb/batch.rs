@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::attributes::{self, Attributes};
-use super::backoff::Backoff;
 use super::table::Table;
+use crate::adapters::aws::backoff::pause;
 use crate::domain::item::{Item, ItemId};
 use crate::ports::ledger::LedgerError;
 
@@ -15,6 +15,9 @@ const BATCH: usize = 100;
 
 /// Calls under way at once for one reading.
 const CALLS: usize = 8;
+
+/// How often in a row DynamoDB is asked again when it has got to nothing: for some seconds.
+const TRIES: u32 = 6;
 
 /// The longest key that DynamoDB takes, in bytes. Nothing lies under a longer one, nor under the empty one.
 const LONGEST_KEY: usize = 2048;
@@ -44,22 +47,22 @@ pub async fn get_raw(table: &Table, ids: impl IntoIterator<Item = String>) -> Re
 /// A batch, asked for again until DynamoDB has got to all of it.
 async fn get_batch(table: &Table, mut left: Vec<String>) -> Result<Vec<Attributes>, LedgerError> {
     let mut all = Vec::new();
-    let mut backoff = Backoff::default();
+    let mut in_vain = 0;
     loop {
         let (found, unprocessed) = table.get_batch(&left).await?;
         all.extend(found);
         if unprocessed.is_empty() {
             return Ok(all);
         }
-        if unprocessed.len() < left.len() {
-            backoff.progress();
-        }
+        // What was brought on a little gets all its tries anew.
+        in_vain = if unprocessed.len() < left.len() { 1 } else { in_vain + 1 };
         left = unprocessed;
-        if !backoff.wait().await {
+        if in_vain > TRIES {
             let why =
                 format!("table {}: {} items were asked for again and again, and left out", table.name(), left.len());
             return Err(LedgerError::Busy(why));
         }
+        pause(in_vain).await;
     }
 }
 

@@ -14,7 +14,6 @@
 //! range `due` (N) and the attribute `since` included; index `handle` with hash `handle` (S), keys only.
 
 mod attributes;
-mod backoff;
 mod batch;
 mod due;
 mod fault;
