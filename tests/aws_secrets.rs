@@ -1,5 +1,5 @@
 //! API keys in a secret: read at most once a minute, changed without a restart, and never shown.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod emulator;
 

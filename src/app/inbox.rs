@@ -1,7 +1,10 @@
 //! Emptying the inbox: each file is landed and then removed, by its version; one that can't be used is put aside with
 //! the reason.
 
+use std::collections::HashMap;
 use std::ops::AddAssign;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -20,6 +23,28 @@ const FILES: usize = 100;
 
 /// A file longer than this is landed by whoever works the queue: it may take longer than a tick has.
 const LONG: u64 = 32 << 20;
+
+/// How long a file that was handed over is left to whoever works the queue: the longest that one of them may take, and
+/// some time in the queue.
+const PATIENCE: Duration = Duration::from_secs(30 * 60);
+
+/// Long files that this process has handed over lately, so that it doesn't hand them over again with each tick while
+/// somebody lands them. Another process may: the same file twice lands as the same intake.
+#[derive(Debug, Default)]
+pub struct HandedOver(Mutex<HashMap<Arrival, Millis>>);
+
+impl HandedOver {
+    /// Whether `arrival` is to be handed over now. Those that are no longer in the inbox are forgotten with time.
+    fn is_time(&self, arrival: &Arrival, now: Millis) -> bool {
+        let mut lately = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lately.retain(|_, at| now.since(*at) < PATIENCE);
+        !lately.contains_key(arrival)
+    }
+
+    fn remember(&self, arrival: &Arrival, now: Millis) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(arrival.clone(), now);
+    }
+}
 
 /// What became of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -44,13 +69,18 @@ impl AddAssign for Emptied {
 ///
 /// # Errors
 /// The first trouble, after every other file got its turn.
-pub async fn empty(engine: &Engine, inbox: &dyn Inbox, until: Millis) -> Result<Emptied, Trouble> {
+pub async fn empty(
+    engine: &Engine,
+    inbox: &dyn Inbox,
+    handed_over: &HandedOver,
+    until: Millis,
+) -> Result<Emptied, Trouble> {
     let (mut all, mut trouble) = (Emptied::default(), None);
     for arrival in inbox.list(FILES).await? {
         if engine.is_stopping() || engine.clock.now() >= until {
             break;
         }
-        match take(engine, inbox, &arrival).await {
+        match take(engine, inbox, handed_over, &arrival).await {
             Ok(outcome) => all += outcome,
             Err(stop) => {
                 warn!(file = arrival.name, error = %stop, "the file stays in the inbox for now");
@@ -61,11 +91,20 @@ pub async fn empty(engine: &Engine, inbox: &dyn Inbox, until: Millis) -> Result<
     trouble.map_or(Ok(all), Err)
 }
 
-async fn take(engine: &Engine, inbox: &dyn Inbox, arrival: &Arrival) -> Result<Emptied, Trouble> {
+async fn take(
+    engine: &Engine,
+    inbox: &dyn Inbox,
+    handed_over: &HandedOver,
+    arrival: &Arrival,
+) -> Result<Emptied, Trouble> {
     if arrival.bytes <= LONG || engine.work_queue.is_none() {
         return land_arrival(engine, inbox, arrival).await;
     }
+    if !handed_over.is_time(arrival, engine.clock.now()) {
+        return Ok(Emptied::default());
+    }
     hand_over(engine, &Work::Inbox(arrival.clone())).await?;
+    handed_over.remember(arrival, engine.clock.now());
     Ok(Emptied { handed_over: 1, ..Emptied::default() })
 }
 
@@ -153,5 +192,22 @@ impl From<ObjectError> for LandError {
             ObjectError::NotFound(_) => Self::Gone,
             other => Self::Trouble(other.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_file_is_left_to_the_worker_for_a_while_and_each_version_by_itself() {
+        let arrival = |version: &str| Arrival { name: "a".to_owned(), version: version.to_owned(), bytes: LONG + 1 };
+        let (lately, now) = (HandedOver::default(), Millis(1_000_000));
+        assert!(lately.is_time(&arrival("1"), now));
+        lately.remember(&arrival("1"), now);
+        assert!(!lately.is_time(&arrival("1"), now.plus(PATIENCE / 2)));
+        assert!(lately.is_time(&arrival("2"), now.plus(PATIENCE / 2)));
+        assert!(lately.is_time(&arrival("1"), now.plus(PATIENCE)));
+        assert!(lately.0.lock().unwrap().is_empty(), "what is long over is forgotten");
     }
 }

@@ -15,7 +15,7 @@ use super::status::next;
 use super::table::{align_right, count, low_row, plain, table, text, wrapped};
 use crate::app::engine::{Engine, Trouble};
 use crate::app::gates::{all_gates, closed_gates};
-use crate::app::inbox::empty;
+use crate::app::inbox::{HandedOver, empty};
 use crate::app::land::{LandError, Landed, check, land};
 use crate::app::report;
 use crate::app::send::operator_message;
@@ -146,7 +146,7 @@ async fn tick_once(context: &Context, desk: &Desk) -> Result<Exit, Stop> {
     let engine = &desk.engine;
     let until = engine.clock.now().plus(TICK);
     if let Some(inbox) = &desk.inbox {
-        empty(engine, &**inbox, until).await?;
+        empty(engine, &**inbox, &HandedOver::default(), until).await?;
     }
     let (ticked, cut_short) = match tick::tick(engine, until).await {
         Ok(ticked) => (ticked, None),

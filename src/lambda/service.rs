@@ -12,6 +12,7 @@ use crate::adapters::aws::stack::Stack;
 use crate::adapters::gemini::{ApiKey, HttpGemini, Offline, Options, OptionsError};
 use crate::adapters::system::{SystemClock, SystemIds};
 use crate::app::engine::Engine;
+use crate::app::inbox::HandedOver;
 use crate::app::lines::Headers;
 use crate::app::settings::Settings;
 use crate::domain::time::Millis;
@@ -58,6 +59,8 @@ pub struct Service {
     settings: Settings,
     parts: Option<Stack>,
     headers: Headers,
+    /// Long files handed over lately.
+    pub(super) handed_over: HandedOver,
     client: Mutex<Option<Client>>,
     measured: Mutex<Option<Millis>>,
 }
@@ -76,6 +79,7 @@ impl Service {
             settings: environment.settings,
             parts,
             headers: Headers::default(),
+            handed_over: HandedOver::default(),
             client: Mutex::default(),
             measured: Mutex::default(),
         })

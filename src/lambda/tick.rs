@@ -30,7 +30,7 @@ pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Er
         Some(bytes) => Some(land_jobs(&engine, Lines { file: "event".to_owned(), bytes }).await?),
         None => None,
     };
-    let (emptied, inbox_trouble) = split(empty(&engine, &*service.parts()?.inbox, until).await);
+    let (emptied, inbox_trouble) = split(empty(&engine, &*service.parts()?.inbox, &service.handed_over, until).await);
     let worked: Result<Ticked, Error> = match no_gemini {
         None => work(&engine, until).await,
         Some(why) => Err(why.into()),
