@@ -63,6 +63,10 @@ functions: need-build $(SAM_VENV)/sam.stamp ## Build the functions as they are d
 test-sam: functions $(VENV)/test.stamp ## Run every function in a container with its events, against an emulator of AWS
 	$(VENV)/bin/python scripts/test-sam
 
+.PHONY: test-roles
+test-roles: functions $(VENV)/test.stamp ## Check roles and policies with an emulator that enforces them
+	$(VENV)/bin/python scripts/test-roles
+
 .PHONY: local
 local: functions $(VENV)/test.stamp ## Run the whole stack on this machine: emulators, functions, schedule
 	$(VENV)/bin/python scripts/local up

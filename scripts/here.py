@@ -164,8 +164,12 @@ def answers(url):
     return True
 
 
-def start_emulator(processes, port, persistent):
-    """AWS on this machine, reachable from this machine only; functions run as processes of their own."""
+def start_emulator(processes, port, persistent=False, enforcing=False):
+    """AWS on this machine, reachable from this machine only; functions run as processes of their own.
+
+    It keeps what it holds if it is `persistent`, and lets everybody but the keys of `environment` do what IAM allows and
+    nothing else if it is `enforcing`.
+    """
     folder = processes.folder
     (folder / "tmp").mkdir(exist_ok=True)
     told = {
@@ -185,6 +189,8 @@ def start_emulator(processes, port, persistent):
             "S3_PERSIST": "1",
             "S3_DATA_DIR": str(folder / "objects"),
         }
+    if enforcing:
+        told["AUTH"] = "true"
     health = f"http://127.0.0.1:{port}/_ministack/health"
     processes.start("emulator", [TOOLS / "ministack"], own_environment(told), health)
 
@@ -222,11 +228,11 @@ def deploy(stack, file, port, parameters):
         stop_with("sam deploy failed")
 
 
-def client(service, port):
-    """A client of the emulator."""
+def client(service, port, keys=None):
+    """A client of the emulator, of whom `keys` belong to."""
     import boto3
 
-    told = environment(port)
+    told = {**environment(port), **(keys or {})}
     return boto3.client(
         service,
         endpoint_url=told["AWS_ENDPOINT_URL"],
