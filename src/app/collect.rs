@@ -9,6 +9,7 @@ use tracing::{debug, error, info, warn};
 
 use super::consume;
 use super::engine::{Engine, Trouble};
+use super::gates::IN_A_ROW;
 use super::look::{Seen, look_at};
 use super::submit::PAGE;
 use crate::domain::interaction::Interaction;
@@ -32,17 +33,18 @@ pub struct Collected {
 /// Steps what is due, page after page, until nothing new is due or `until` has come.
 ///
 /// # Errors
-/// Trouble that stops the tick; passing trouble with one item leaves that item due and goes on with the others.
+/// The first trouble that needs a person; each item that meets trouble stays due, and the others are brought on.
 pub async fn collect(engine: &Engine, until: Millis) -> Result<Collected, Trouble> {
     let mut all = Collected::default();
     // What becomes due meanwhile is the next tick's: so that submitting gets its turn.
     let start = engine.clock.now();
     let mut met: HashSet<Rev> = HashSet::new();
+    let mut trouble = None;
     loop {
         let mut due = engine.ledger.due(&STATES, start, PAGE).await?;
         due.retain(|item| met.insert(item.rev().clone()));
         if due.is_empty() {
-            return Ok(all);
+            return trouble.map_or(Ok(all), Err);
         }
         shuffle(engine, &mut due);
         let mut steps = stream::iter(due)
@@ -51,8 +53,7 @@ pub async fn collect(engine: &Engine, until: Millis) -> Result<Collected, Troubl
                 if over { None } else { Some(step_one(engine, item).await) }
             })
             .buffer_unordered(engine.settings.concurrency);
-        let mut trouble = None;
-        let mut over = false;
+        let (mut in_page, mut over) = (0, false);
         while let Some(step) = steps.next().await {
             match step {
                 None => over = true,
@@ -62,15 +63,14 @@ pub async fn collect(engine: &Engine, until: Millis) -> Result<Collected, Troubl
                 }
                 Some(Err(Trouble::Passing(why))) => warn!(error = why, "an item could not be brought on now"),
                 Some(Err(stop)) => {
+                    in_page += 1;
                     trouble.get_or_insert(stop);
                 }
             }
         }
-        if let Some(stop) = trouble {
-            return Err(stop);
-        }
-        if over {
-            return Ok(all);
+        // A few items' trouble (an object that is missing) is their own; that of many is everybody's (a rejected key).
+        if over || in_page >= IN_A_ROW {
+            return trouble.map_or(Ok(all), Err);
         }
     }
 }

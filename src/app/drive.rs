@@ -9,10 +9,11 @@ use super::engine::{Engine, Trouble};
 use super::gates::closed_gates;
 use super::lines::{LineReader, Reading, read_line};
 use super::report::{Progress, progress};
+use super::send::operator_message;
 use super::tick::tick;
 use crate::domain::gate::Gate;
 use crate::domain::item::{Item, ItemId};
-use crate::domain::job::{JobKey, State};
+use crate::domain::job::{Job, JobKey, KeyId, State};
 
 /// Every state in which somebody must look at an item sooner or later.
 pub const OPEN: [State; 8] = [
@@ -35,6 +36,12 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
 
 /// The sleep when items are due and none can be brought on.
 const BLOCKED_SLEEP: Duration = Duration::from_millis(250);
+
+/// Jobs that are read at once.
+const PAGE: usize = 500;
+
+/// How long nothing may move before who only watches is told.
+const STILL: Duration = Duration::from_secs(180);
 
 /// The shortest time between two looks of who only watches, and how many times as long as the last look took.
 const WATCH: Duration = Duration::from_secs(2);
@@ -80,23 +87,45 @@ pub async fn drive(engine: &Engine, sha256: &str, mut watch: impl FnMut(&Progres
     }
 }
 
-/// Watches others do the work, as a stack's functions, until the intake is over or a person stops watching.
+/// Watches others do the work, as a stack's functions, until the intake is over or a person stops watching. When nothing
+/// moves for some minutes, the log says so.
 ///
 /// # Errors
-/// Trouble that needs a person.
+/// Trouble that needs a person; a gate that only a person can open is one.
 pub async fn follow(
     engine: &Engine,
     sha256: &str,
     mut watch: impl FnMut(&Progress, &[Gate]),
 ) -> Result<Drove, Trouble> {
     let mut looking = Looking { engine, sha256, elsewhere: None };
+    let (mut last, mut moved_at) = (None, engine.clock.now());
     loop {
         let begun = engine.clock.now();
-        match looking.look(&mut watch).await {
+        let (mut seen, mut shut) = (None, None);
+        let mut show = |progress: &Progress, gates: &[Gate]| {
+            seen = Some((progress.intake.cursor, progress.states.clone()));
+            let is_shut = |gate: &&Gate| gate.needs_person && gate.until.is_some_and(|until| until > begun);
+            shut = gates.iter().find(is_shut).cloned();
+            watch(progress, gates);
+        };
+        match looking.look(&mut show).await {
             Ok(Some(end)) => return Ok(end),
             Ok(None) => {}
             Err(Trouble::Passing(why)) => warn!(error = why, "can't be looked at now; going on"),
             Err(stop) => return Err(stop),
+        }
+        if let Some(gate) = shut {
+            // A gate's name begins with its key.
+            let key = KeyId(gate.name.split('/').next().unwrap_or_default().to_owned());
+            let class = gate.class.unwrap_or_default();
+            let message = gate.message.unwrap_or_default();
+            return Err(Trouble::NeedsPerson(operator_message(engine, &key, &class, &message)));
+        }
+        if seen.is_some() && seen != last {
+            (last, moved_at) = (seen, engine.clock.now());
+        } else if engine.clock.now().since(moved_at) >= STILL {
+            warn!("nothing has moved for {} minutes: does the tick run? Look at its log", STILL.as_secs() / 60);
+            moved_at = engine.clock.now();
         }
         // A look may cost a read for each line of a long file: looking takes a small part of the time.
         let cost = engine.clock.now().since(begun);
@@ -122,14 +151,16 @@ impl Looking<'_> {
         watch(&progress, &gates);
         if progress.is_over() {
             let others = match self.elsewhere.take() {
-                Some(others) => others,
+                Some(others) => Some(others),
                 None => Elsewhere::of(self.engine, &progress).await?,
             };
-            let others = others.look(self.engine).await?;
-            if others.open.is_empty() {
-                return Ok(Some(Drove { progress, parked_elsewhere: others.parked, stopped: false }));
+            if let Some(others) = others {
+                let others = others.look(self.engine).await?;
+                if others.open.is_empty() {
+                    return Ok(Some(Drove { progress, parked_elsewhere: others.parked, stopped: false }));
+                }
+                self.elsewhere = Some(others);
             }
-            self.elsewhere = Some(others);
         }
         let stopped = Drove { progress, parked_elsewhere: 0, stopped: true };
         Ok(self.engine.is_stopping().then_some(stopped))
@@ -152,37 +183,65 @@ struct Elsewhere {
 }
 
 impl Elsewhere {
-    async fn of(engine: &Engine, progress: &Progress) -> Result<Self, Trouble> {
+    /// None: a person wants to stop.
+    async fn of(engine: &Engine, progress: &Progress) -> Result<Option<Self>, Trouble> {
         let mut others = Self::default();
         if progress.intake.cursor.repeats == 0 {
-            return Ok(others);
+            return Ok(Some(others));
         }
         let sha256 = &progress.intake.sha256;
         let header = engine.header(sha256).await?;
         let mut reader = LineReader::new(&*engine.objects, sha256, 0, 0);
-        while let Some(raw) = reader.next().await? {
-            let Reading::Job(line, _) = read_line(&raw, &header) else { continue };
-            if let Some(Item::Job(job)) = engine.ledger.get(&ItemId::job(&line.key)).await?
-                && job.input.intake != *sha256
+        let mut keys = Vec::new();
+        loop {
+            let raw = reader.next().await?;
+            let at_end = raw.is_none();
+            if let Some(raw) = raw
+                && let Reading::Job(line, _) = read_line(&raw, &header)
             {
-                others.open.push(line.key);
+                keys.push(line.key);
+            }
+            if keys.len() == PAGE || at_end {
+                let jobs = jobs(engine, &std::mem::take(&mut keys)).await?;
+                others.open.extend(jobs.into_iter().filter(|job| job.input.intake != *sha256).map(|job| job.key));
+            }
+            if at_end {
+                break;
+            }
+            if engine.is_stopping() {
+                return Ok(None);
             }
         }
         others.open.sort_unstable();
         others.open.dedup();
-        Ok(others)
+        Ok(Some(others))
     }
 
     /// Drops those that have ended, counting the dead letters.
     async fn look(self, engine: &Engine) -> Result<Self, Trouble> {
         let mut still = Self { open: Vec::new(), parked: self.parked };
-        for key in self.open {
-            match engine.ledger.get(&ItemId::job(&key)).await? {
-                Some(Item::Job(job)) if !job.state.is_ended() => still.open.push(key),
-                Some(Item::Job(job)) => still.parked += u64::from(job.state == State::Parked),
-                _ => {}
+        for page in self.open.chunks(PAGE) {
+            for job in jobs(engine, page).await? {
+                if job.state.is_ended() {
+                    still.parked += u64::from(job.state == State::Parked);
+                } else {
+                    still.open.push(job.key);
+                }
             }
         }
         Ok(still)
     }
+}
+
+/// Those of the jobs that are in the ledger.
+async fn jobs(engine: &Engine, keys: &[JobKey]) -> Result<Vec<Job>, Trouble> {
+    let ids: Vec<ItemId> = keys.iter().map(ItemId::job).collect();
+    let found = engine.ledger.get_many(&ids).await?;
+    Ok(found
+        .into_iter()
+        .filter_map(|item| match item {
+            Item::Job(job) => Some(job),
+            _ => None,
+        })
+        .collect())
 }

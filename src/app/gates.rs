@@ -226,7 +226,7 @@ impl<'a> Gates<'a> {
         }
         let judgement = Judgement { verdict: Verdict::Operator, class: ALIKE.to_owned(), delay: None };
         self.refused(mode, model, &judgement, message).await?;
-        Err(Trouble::NeedsPerson(operator_message(self.engine.gemini.creates_as(), ALIKE, message)))
+        Err(Trouble::NeedsPerson(operator_message(self.engine, self.engine.gemini.creates_as(), ALIKE, message)))
     }
 
     /// The probe was not used: the next one may try at once.

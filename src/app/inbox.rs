@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use tracing::{error, info, warn};
 
 use super::engine::{Engine, Trouble};
@@ -41,6 +42,10 @@ impl HandedOver {
         !lately.contains_key(arrival)
     }
 
+    fn count(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     fn remember(&self, arrival: &Arrival, now: Millis) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(arrival.clone(), now);
     }
@@ -66,17 +71,20 @@ impl AddAssign for Emptied {
 }
 
 /// Lands what lies in the inbox, until `until`. The rest, and what met trouble, stays where it is for the next tick.
-///
-/// # Errors
-/// The first trouble, after every other file got its turn.
+/// Returns what became of the files, and the first trouble, after every other file got its turn.
 pub async fn empty(
     engine: &Engine,
     inbox: &dyn Inbox,
     handed_over: &HandedOver,
     until: Millis,
-) -> Result<Emptied, Trouble> {
+) -> (Emptied, Option<Trouble>) {
     let (mut all, mut trouble) = (Emptied::default(), None);
-    for arrival in inbox.list(FILES).await? {
+    // Those that somebody else lands already hide no others.
+    let listed = match inbox.list(FILES.saturating_add(handed_over.count())).await {
+        Ok(listed) => listed,
+        Err(error) => return (all, Some(error.into())),
+    };
+    for arrival in listed {
         if engine.is_stopping() || engine.clock.now() >= until {
             break;
         }
@@ -88,7 +96,7 @@ pub async fn empty(
             }
         }
     }
-    trouble.map_or(Ok(all), Err)
+    (all, trouble)
 }
 
 async fn take(
@@ -169,7 +177,7 @@ struct Refusal<'a> {
     at: String,
 }
 
-/// Keeps what can't be used as `refused/<sha256>.jsonl`, with the reason as `refused/<sha256>.json`, for a person.
+/// Keeps what can't be used as `refused/<sha256>.jsonl`, with the reason in a `.json` beside it, for a person.
 async fn put_aside(engine: &Engine, source: &Arrived<'_>, why: &str) -> Result<(), Trouble> {
     let trouble = |error: LandError| match error {
         LandError::Trouble(trouble) => trouble,
@@ -181,7 +189,10 @@ async fn put_aside(engine: &Engine, source: &Arrived<'_>, why: &str) -> Result<(
     engine.objects.put_stream(&kept, &mut reader).await?;
     let refusal = Refusal { file: source.shown(), sha256: &sha256, reason: why, at: engine.clock.now().to_string() };
     let text = serde_json::to_vec(&refusal).map_err(|error| Trouble::Passing(error.to_string()))?;
-    engine.objects.put(&format!("refused/{sha256}.json"), Bytes::from(text)).await?;
+    // Each version of each file that was refused has a reason of its own, although two may hold the same bytes.
+    let arrival = hex::encode(Sha256::digest(format!("{}\n{}", source.arrival.name, source.arrival.version)));
+    let reason = format!("refused/{sha256}.{}.json", arrival.get(..12).unwrap_or_default());
+    engine.objects.put(&reason, Bytes::from(text)).await?;
     error!(file = source.arrival.name, kept, "refused: {why}");
     Ok(())
 }

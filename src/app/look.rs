@@ -124,7 +124,7 @@ fn judge_refusal(engine: &Engine, handle: &Handle, failure: &Failure) -> Seen {
     match (judgement.verdict, failure.http) {
         (Verdict::Operator, _) => {
             let key = if engine.gemini.has_key(&handle.key) { &handle.key } else { engine.gemini.creates_as() };
-            Seen::Rejected(operator_message(key, &judgement.class, &failure.summary()))
+            Seen::Rejected(operator_message(engine, key, &judgement.class, &failure.summary()))
         }
         (_, Some(403 | 404)) if engine.gemini.has_key(&handle.key) => Seen::Missing(failure.summary()),
         (_, Some(403 | 404)) => {

@@ -151,7 +151,7 @@ async fn close(
     engine.settle(job, |job, now| job.give_back(&nonce, &judgement.class, message, until, now)).await?;
     match judgement.verdict {
         Verdict::Operator => {
-            Err(Trouble::NeedsPerson(operator_message(engine.gemini.creates_as(), &judgement.class, message)))
+            Err(Trouble::NeedsPerson(operator_message(engine, engine.gemini.creates_as(), &judgement.class, message)))
         }
         _ => Ok(Sent::GateClosed),
     }
@@ -159,12 +159,12 @@ async fn close(
 
 /// One clear sentence for a refusal that only a person can mend.
 #[must_use]
-pub fn operator_message(key: &KeyId, class: &str, message: &str) -> String {
+pub fn operator_message(engine: &Engine, key: &KeyId, class: &str, message: &str) -> String {
     let mend = match class {
         "operator:billing" => "enable billing for the key's project, or use a key of a project that Gemini serves",
         "operator:address" => "set GEMINI_BASE_URL to where Gemini is, or leave it unset",
         ALIKE => "look at the model and the options that all lines share; those refused so far are dead letters",
-        _ => "set GEMINI_API_KEY to a key that is valid for the Gemini API",
+        _ => &format!("set {} to a key that is valid for the Gemini API", engine.settings.keys_in),
     };
     let what = match class {
         "operator:address" => "what answers there is not Gemini".to_owned(),

@@ -27,6 +27,8 @@ pub struct SettingError {
 pub struct Settings {
     /// `GEMINI_BASE_URL`.
     pub base_url: String,
+    /// Where the API keys are set, as people call it.
+    pub keys_in: String,
     /// `GLEANER_MODEL`: for lines that name none.
     pub model: String,
     /// `GLEANER_MAX_ATTEMPTS`: per job, where the intake says nothing.
@@ -47,6 +49,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             base_url: GEMINI_BASE_URL.to_owned(),
+            keys_in: "GEMINI_API_KEY".to_owned(),
             model: "gemini-flash-latest".to_owned(),
             max_attempts: 4,
             deadline: Duration::from_secs(72 * 3600),

@@ -28,6 +28,10 @@ const CURSOR_EVERY: u64 = 500;
 /// How soon it is noticed that somebody else changed the intake: cancelled it, or took it over.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// The most bytes of lines that are under way at once, unless it is a single one: a function has 512 MB, and a line may
+/// be tens of MB and is held more than once while it is sent.
+const BYTES_AT_ONCE: u64 = 64 << 20;
+
 /// What one taking of lines did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Taken {
@@ -57,6 +61,7 @@ pub async fn take_lines(engine: &Engine, gates: &Gates<'_>, intake: Intake, unti
         intake,
         reader,
         under_way: FuturesUnordered::new(),
+        bytes: 0,
         kept: None,
         closed_until: None,
         at_end: false,
@@ -89,10 +94,16 @@ async fn lease(engine: &Engine, intake: Intake) -> Result<Option<Intake>, Troubl
 /// One step of one line that has ended.
 enum Step {
     /// Its outcome is durable; a reserved one goes on to be sent.
-    Reserved(u64, Outcome, Option<(Box<Job>, Box<JobLine>, Pass)>),
+    Reserved(u64, Outcome, Option<Reserved>),
     /// It was sent.
     Sent(Sent),
 }
+
+/// A line that was reserved.
+type Reserved = (Box<Job>, Box<JobLine>, Pass);
+
+/// A step, and how many bytes of lines are no longer under way after it.
+type Ended = (Result<Step, Trouble>, u64);
 
 /// A line that waits for its gate.
 struct Kept {
@@ -107,7 +118,9 @@ struct Taking<'a> {
     intake: Intake,
     reader: LineReader<'a>,
     tracker: Tracker,
-    under_way: FuturesUnordered<BoxFuture<'a, Result<Step, Trouble>>>,
+    under_way: FuturesUnordered<BoxFuture<'a, Ended>>,
+    /// Bytes of the lines that are being sent.
+    bytes: u64,
     /// Read, and not begun since its gate is closed or all hands are full.
     kept: Option<Kept>,
     closed_until: Option<Millis>,
@@ -133,13 +146,18 @@ impl<'a> Taking<'a> {
                 renew_at = now.plus(third);
             }
             let more = now < until && !self.engine.is_stopping() && self.trouble.is_none() && !self.lost;
-            if more && self.under_way.len() < self.engine.settings.concurrency && self.begin_next().await {
+            let room = self.under_way.len() < self.engine.settings.concurrency
+                && (self.bytes < BYTES_AT_ONCE || self.under_way.is_empty());
+            if more && room && self.begin_next().await {
                 continue;
             }
             let clock = Arc::clone(&self.engine.clock);
             tokio::select! {
                 step = self.under_way.next() => match step {
-                    Some(step) => self.ended(step),
+                    Some((step, bytes)) => {
+                        self.bytes = self.bytes.saturating_sub(bytes);
+                        self.ended(step);
+                    }
                     None => return Ok(()),
                 },
                 () = clock.sleep(self.engine.until(renew_at)), if !self.lost => {}
@@ -197,7 +215,10 @@ impl<'a> Taking<'a> {
         let number = self.tracker.begin(raw.end, raw.line);
         let bad = bad_line(self.engine, &self.intake, raw, error);
         let engine = self.engine;
-        self.under_way.push(Box::pin(async move { Ok(Step::Reserved(number, write_bad(engine, bad).await?, None)) }));
+        self.under_way.push(Box::pin(async move {
+            let written = write_bad(engine, bad).await;
+            (written.map(|outcome| Step::Reserved(number, outcome, None)), 0)
+        }));
     }
 
     async fn begin_job(&mut self, kept: Kept) -> Result<bool, Trouble> {
@@ -235,30 +256,13 @@ impl<'a> Taking<'a> {
             (None, Some(reason)) => job.discard(reason, engine.now()),
             (None, None) => job.enter(State::Retryable, job.due_at, engine.clock.now()),
         }
-        let intake = self.intake.clone();
+        let (intake, bytes) = (self.intake.clone(), kept.raw.length);
+        self.bytes += bytes;
         self.under_way.push(Box::pin(async move {
-            let created = engine.create(&Item::Job(job.clone())).await;
-            let outcome = match created {
-                Ok(()) => match pass {
-                    Some(pass) => {
-                        let next = Some((Box::new(job), kept.line, pass));
-                        return Ok(Step::Reserved(number, Outcome::Job, next));
-                    }
-                    None => Outcome::Job,
-                },
-                Err(CreateError::Exists(found)) => {
-                    let outcome = met_again(engine, &intake, &kept.raw, &job, &found).await?;
-                    if outcome == Outcome::Job {
-                        cancel_too(engine, &intake, *found).await?;
-                    }
-                    outcome
-                }
-                Err(CreateError::Ledger(error)) => return Err(error.into()),
-            };
-            if let Some(pass) = pass {
-                gates.no_news(job.mode, &job.model, &pass).await?;
-            }
-            Ok(Step::Reserved(number, outcome, None))
+            let step = write_down(engine, gates, &intake, number, job, kept, pass).await;
+            // What goes on to be sent is under way still.
+            let freed = if matches!(step, Ok(Step::Reserved(.., Some(_)))) { 0 } else { bytes };
+            (step, freed)
         }));
     }
 
@@ -267,9 +271,10 @@ impl<'a> Taking<'a> {
             Ok(Step::Reserved(number, outcome, next)) => {
                 self.tracker.done(number, outcome);
                 if let Some((job, line, pass)) = next {
-                    let (engine, gates) = (self.engine, self.gates);
-                    self.under_way
-                        .push(Box::pin(async move { send(engine, gates, &pass, *job, &line).await.map(Step::Sent) }));
+                    let (engine, gates, bytes) = (self.engine, self.gates, job.input.length);
+                    self.under_way.push(Box::pin(async move {
+                        (send(engine, gates, &pass, *job, &line).await.map(Step::Sent), bytes)
+                    }));
                 }
             }
             Ok(Step::Sent(sent)) => {
@@ -329,6 +334,37 @@ impl<'a> Taking<'a> {
             None => Ok(self.done),
         }
     }
+}
+
+/// Writes a line's job down, or finds out what is in its way.
+async fn write_down(
+    engine: &Engine,
+    gates: &Gates<'_>,
+    intake: &Intake,
+    number: u64,
+    job: Job,
+    kept: Kept,
+    pass: Option<Pass>,
+) -> Result<Step, Trouble> {
+    let created = engine.create(&Item::Job(job.clone())).await;
+    let outcome = match created {
+        Ok(()) => {
+            let next = pass.map(|pass| (Box::new(job), kept.line, pass));
+            return Ok(Step::Reserved(number, Outcome::Job, next));
+        }
+        Err(CreateError::Exists(found)) => {
+            let outcome = met_again(engine, intake, &kept.raw, &job, &found).await?;
+            if outcome == Outcome::Job {
+                cancel_too(engine, intake, *found).await?;
+            }
+            outcome
+        }
+        Err(CreateError::Ledger(error)) => return Err(error.into()),
+    };
+    if let Some(pass) = pass {
+        gates.no_news(job.mode, &job.model, &pass).await?;
+    }
+    Ok(Step::Reserved(number, outcome, None))
 }
 
 /// Ends the lease of an intake that somebody changed beside it, a cancel most likely. The stored cursor stays: the

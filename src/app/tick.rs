@@ -25,9 +25,10 @@ impl Ticked {
 /// Runs one tick; nothing new is begun after `until`. Two at once are harmless.
 ///
 /// # Errors
-/// Trouble that ended it early. What it had done is in the ledger.
+/// The first trouble. What was done before it and in spite of it is in the ledger: one job's trouble holds up neither
+/// the others nor new work.
 pub async fn tick(engine: &Engine, until: Millis) -> Result<Ticked, Trouble> {
-    let collected = collect(engine, until).await?;
+    let collected = collect(engine, until).await;
     let submitted = if engine.is_stopping() { Submitted::default() } else { submit(engine, until).await? };
-    Ok(Ticked { collected, submitted })
+    Ok(Ticked { collected: collected?, submitted })
 }

@@ -48,13 +48,28 @@ pub async fn hand_over(engine: &Engine, work: &Work) -> Result<(), Trouble> {
         return Err(Trouble::NeedsPerson("there is no work queue to hand work over to".to_owned()));
     };
     let body = serde_json::to_string(work).map_err(|error| Trouble::NeedsPerson(error.to_string()))?;
+    let body = ascii(&body);
     queue.send(&[body]).await.into_iter().try_for_each(|sent| sent.map_err(Trouble::from))
+}
+
+/// The same JSON in ASCII: a file's name may have characters that a queue doesn't take.
+fn ascii(json: &str) -> String {
+    let mut units = [0; 2];
+    let mut escaped = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character.is_ascii() {
+            escaped.push(character);
+        } else {
+            escaped.extend(character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    escaped
 }
 
 /// Hands a long intake over. False: it is short, or there is nobody to hand it over to.
 ///
-/// It is due again when a lease taken now would end: should the message be lost or nobody receive it, the tick of then
-/// hands it over again.
+/// It is due again when a lease taken now would end: should the message not be sent, be lost, or be received by nobody,
+/// the tick of then hands it over again.
 ///
 /// # Errors
 /// Trouble with the queue or the ledger.
@@ -63,15 +78,18 @@ pub(super) async fn hand_over_intake(engine: &Engine, intake: &Intake) -> Result
     if engine.work_queue.is_none() || waiting <= LONG {
         return Ok(false);
     }
-    hand_over(engine, &Work::Item(ItemId::intake(&intake.sha256))).await?;
-    info!(file = intake.file, intake.waiting = waiting, "handed over to the work queue");
     let now = engine.now();
     let next = Intake { due_at: Some(now.policy.lease_from(now.at)), ..intake.clone() };
+    // Written first: whoever receives the message at once must not meet an intake that changes under its hands.
     match engine.replace(&intake.rev, Item::Intake(next)).await {
-        // Whoever received it was faster.
-        Ok(_) | Err(ReplaceError::Stale(_)) => Ok(true),
-        Err(ReplaceError::Ledger(error)) => Err(error.into()),
+        Ok(_) => {}
+        // Somebody else works on it or has handed it over.
+        Err(ReplaceError::Stale(_)) => return Ok(true),
+        Err(ReplaceError::Ledger(error)) => return Err(error.into()),
     }
+    hand_over(engine, &Work::Item(ItemId::intake(&intake.sha256))).await?;
+    info!(file = intake.file, intake.waiting = waiting, "handed over to the work queue");
+    Ok(true)
 }
 
 /// Brings on what a message names; nothing new is begun after `until`. What is done already, or held by somebody else,
@@ -98,5 +116,19 @@ async fn bring_on(engine: &Engine, item: Item) -> Result<(), Trouble> {
     match (step(&item, engine.clock.now()), item) {
         (Action::Submit, Item::Job(job)) => try_again(engine, &Gates::new(engine), job).await.map(drop),
         (_, item) => step_one(engine, item).await.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_of_a_file_comes_through_in_ascii() {
+        let name = "質問 \u{fffe}\u{ffff}\u{1f680} \"q\" \\ \n.jsonl".to_owned();
+        let work = Work::Inbox(Arrival { name, version: "v".to_owned(), bytes: 1 });
+        let body = ascii(&serde_json::to_string(&work).unwrap());
+        assert!(body.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '), "{body}");
+        assert_eq!(serde_json::from_str::<Work>(&body).unwrap(), work);
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Parser, Subcommand};
 
 use super::help;
@@ -15,7 +16,7 @@ pub struct Args {
     #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// A stack on AWS, instead of a data folder
-    #[arg(long, global = true, value_name = "NAME", conflicts_with = "data")]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "data", value_parser = NonEmptyStringValueParser::new())]
     pub stack: Option<String>,
     /// Print one JSON object; logs go to standard error
     #[arg(long, global = true)]

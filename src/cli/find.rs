@@ -38,7 +38,7 @@ pub async fn find(engine: &Engine, id: &str) -> Result<Item, Stop> {
         return Ok(Item::Intake(intake));
     }
     Err(Stop::Usage(format!(
-        "there is nothing with the id {id} in this data folder. A job is found by its whole key (a line that waits \
+        "there is nothing with the id {id} here. A job is found by its whole key (a line that waits \
          has none yet), or by an id that Gemini gave it; a file by its sha256 or its first {SHORTEST} digits or more."
     )))
 }

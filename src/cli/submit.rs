@@ -146,7 +146,10 @@ async fn tick_once(context: &Context, desk: &Desk) -> Result<Exit, Stop> {
     let engine = &desk.engine;
     let until = engine.clock.now().plus(TICK);
     if let Some(inbox) = &desk.inbox {
-        empty(engine, &**inbox, &HandedOver::default(), until).await?;
+        // What can't be taken stays in the inbox and keeps nothing else from being done.
+        if let (_, Some(trouble)) = empty(engine, &**inbox, &HandedOver::default(), until).await {
+            context.console.warn(&format!("a file stays in the inbox: {trouble}"));
+        }
     }
     let (ticked, cut_short) = match tick::tick(engine, until).await {
         Ok(ticked) => (ticked, None),
@@ -195,6 +198,6 @@ async fn unmended(engine: &Engine, now: Millis) -> Result<Option<String>, Stop> 
     let unmended = closed.iter().find(|gate| gate.needs_person && gate.until.is_some_and(|until| until > now));
     Ok(unmended.map(|gate| {
         let class = gate.class.as_deref().unwrap_or_default();
-        operator_message(engine.gemini.creates_as(), class, gate.message.as_deref().unwrap_or_default())
+        operator_message(engine, engine.gemini.creates_as(), class, gate.message.as_deref().unwrap_or_default())
     }))
 }

@@ -1,7 +1,10 @@
 //! The tick's event: an EventBridge rule's own, with or without jobs in its detail, or bare jobs.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
@@ -18,18 +21,17 @@ pub enum EventError {
     Unknown(String),
 }
 
+/// As much of an EventBridge event as tells what it is.
 #[derive(Deserialize)]
-struct Known<'a> {
-    #[serde(rename = "detail-type")]
-    detail_type: Option<String>,
+struct Rule<'a> {
+    #[serde(default)]
+    source: String,
     #[serde(borrow)]
     detail: Option<&'a RawValue>,
-    #[serde(borrow)]
-    jobs: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Deserialize)]
-struct Detail<'a> {
+struct Jobs<'a> {
     #[serde(borrow)]
     jobs: Option<Vec<&'a RawValue>>,
 }
@@ -37,22 +39,30 @@ struct Detail<'a> {
 /// The jobs of an event as JSONL: each as it was written, on a line of its own. None: it has no jobs.
 ///
 /// # Errors
-/// An event that is none of the tick's.
+/// An event that is none of the tick's. One that brings something else in the place of jobs is among them: a misspelt
+/// field must not pass for no jobs.
 pub fn jobs(event: &RawValue) -> Result<Option<Bytes>, EventError> {
-    let known: Known<'_> = serde_json::from_str(event.get())?;
-    if known.detail_type.is_none() && known.jobs.is_none() {
-        let fields: std::collections::BTreeMap<String, serde::de::IgnoredAny> = serde_json::from_str(event.get())?;
-        return match fields.into_keys().next() {
-            Some(field) => Err(EventError::Unknown(field)),
-            None => Ok(None),
-        };
-    }
-    let in_detail = match (known.detail_type, known.detail) {
-        (Some(_), Some(detail)) => serde_json::from_str::<Detail<'_>>(detail.get())?.jobs,
-        _ => None,
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_str(event.get())?;
+    let is_rules = fields.get("detail-type").is_some_and(|kind| kind.get() != "null");
+    let jobs = if is_rules {
+        let rule: Rule<'_> = serde_json::from_str(event.get())?;
+        let detail = rule.detail.map(RawValue::get).unwrap_or("{}");
+        let other = serde_json::from_str::<BTreeMap<String, IgnoredAny>>(detail)?.into_keys().find(|key| key != "jobs");
+        let jobs = serde_json::from_str::<Jobs<'_>>(detail)?.jobs;
+        match other {
+            // AWS's own events say in their detail what they are about.
+            Some(field) if jobs.is_none() && !rule.source.starts_with("aws.") => {
+                return Err(EventError::Unknown(format!("detail.{field}")));
+            }
+            _ => jobs,
+        }
+    } else {
+        if let Some(field) = fields.into_keys().find(|key| key != "jobs") {
+            return Err(EventError::Unknown(field));
+        }
+        serde_json::from_str::<Jobs<'_>>(event.get())?.jobs
     };
-    let all: Vec<&RawValue> = known.jobs.into_iter().chain(in_detail).flatten().collect();
-    Ok((!all.is_empty()).then(|| lines(&all)))
+    Ok(jobs.filter(|jobs| !jobs.is_empty()).map(|jobs| lines(&jobs)))
 }
 
 /// A line break within a JSON text is white space between its tokens, since strings can't hold one: a space will do,
@@ -92,6 +102,8 @@ mod tests {
             r#"{"jobs": []}"#,
             r#"{"detail-type": "Scheduled Event", "source": "aws.events", "detail": {}}"#,
             r#"{"detail-type": "Scheduled Event", "detail": {"jobs": null}}"#,
+            r#"{"detail-type": "Object Created", "source": "aws.s3", "detail": {"object": {"key": "inbox/a"}}}"#,
+            r#"{"detail-type": "mine", "source": "mine", "detail": {}}"#,
             r#"{"detail-type": "Scheduled Event"}"#,
         ] {
             assert_eq!(read(event).unwrap(), None, "{event}");
@@ -103,6 +115,10 @@ mod tests {
         for event in [
             r#"{"job": [{"input": "x"}]}"#,
             r#"{"detail": {"jobs": [{"input": "x"}]}}"#,
+            r#"{"jobs": [], "job": [{"input": "x"}]}"#,
+            r#"{"detail-type": null, "detail": {"jobs": [{"input": "x"}]}, "jobs": []}"#,
+            r#"{"detail-type": "x", "source": "mine", "detail": {"job": [{"input": "x"}]}}"#,
+            r#"{"detail-type": "x", "source": "mine", "detail": {"Jobs": [{"input": "x"}]}}"#,
             r#"{"jobs": {"input": "x"}}"#,
             r#"{"detail-type": "x", "detail": {"jobs": "x"}}"#,
             r#"{"detail-type": "x", "detail": "jobs"}"#,

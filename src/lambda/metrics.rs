@@ -60,13 +60,15 @@ async fn measure(engine: &Engine) -> Result<Vec<Metric>, Trouble> {
 
 fn of_counts(counts: &[Count], waiting: u64, now: Millis) -> Vec<Metric> {
     let open = |count: &&Count| count.kind == Kind::Job && !count.state.is_ended();
+    // A file whose lines wait for ever is as bad as a job that does.
+    let waits = |count: &&Count| open(count) || count.state == State::Reading;
     let sum = |counts: &mut dyn Iterator<Item = &Count>| counts.map(|count| count.items).sum::<u64>();
     let oldest = |counts: &mut dyn Iterator<Item = &Count>| {
         counts.filter_map(|count| count.oldest).map(|oldest| now.since(oldest).as_secs()).max().unwrap_or_default()
     };
     vec![
         ("OpenItems", "Count", sum(&mut counts.iter().filter(open))),
-        ("OldestOpenItemAge", "Seconds", oldest(&mut counts.iter().filter(open))),
+        ("OldestOpenItemAge", "Seconds", oldest(&mut counts.iter().filter(waits))),
         ("OldestDoneAge", "Seconds", oldest(&mut counts.iter().filter(|count| count.state == State::Done))),
         ("DeadLetters", "Count", sum(&mut counts.iter().filter(|count| count.state == State::Parked))),
         ("WaitingLines", "Count", waiting),
@@ -125,7 +127,7 @@ mod tests {
             count(Kind::Job, State::Done, 2, 90_000),
             count(Kind::Job, State::Parked, 5, 1_000),
             count(Kind::BadLine, State::Parked, 1, 1_000),
-            count(Kind::Intake, State::Reading, 1, 2_000),
+            count(Kind::Intake, State::Reading, 1, 30_000),
             count(Kind::Gate, State::Gate, 1, 3_000),
         ];
         let values: Vec<(&str, u64)> =
@@ -134,7 +136,7 @@ mod tests {
             values,
             [
                 ("OpenItems", 5),
-                ("OldestOpenItemAge", 60),
+                ("OldestOpenItemAge", 70),
                 ("OldestDoneAge", 10),
                 ("DeadLetters", 6),
                 ("WaitingLines", 7)

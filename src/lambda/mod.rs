@@ -11,7 +11,7 @@ mod tick;
 mod unbuilt;
 mod worker;
 
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use lambda_runtime::{Diagnostic, Error, LambdaEvent, run, service_fn};
 use serde_json::value::RawValue;
 use tracing::Instrument;
 
@@ -27,7 +27,8 @@ pub type Event = LambdaEvent<Box<RawValue>>;
 /// An environment that nothing can be done with, which fails the function's start; its log says what to mend.
 pub async fn main() -> Result<(), Error> {
     logs::start()?;
-    let environment = Environment::of_process()?;
+    // As text: the runtime would print the error's own structure.
+    let environment = Environment::of_process().map_err(|error| error.to_string())?;
     let function = environment.function;
     let service = &Service::new(environment)?;
     // On the heap: what an engine does nests deeply, and each layer would hold all those below it.
@@ -42,11 +43,14 @@ pub async fn main() -> Result<(), Error> {
 ///
 /// # Errors
 /// In words; Lambda then counts the invocation as failed, tries an asynchronous one again, and keeps its event.
-pub async fn handle(service: &Service, function: Function, event: Event) -> Result<serde_json::Value, Error> {
+pub async fn handle(service: &Service, function: Function, event: Event) -> Result<serde_json::Value, Diagnostic> {
     let outcome = match function {
         Function::Tick => Box::pin(tick::handle(service, &event)).await,
         Function::Worker => Box::pin(worker::handle(service, &event)).await,
         Function::Webhook | Function::Replay | Function::Summary => unbuilt::handle(function, &event),
     };
-    outcome.inspect_err(|error| tracing::error!(%error, "the invocation failed"))
+    outcome.map_err(|error| {
+        tracing::error!(%error, "the invocation failed");
+        Diagnostic { error_type: "gleaner".to_owned(), error_message: error.to_string() }
+    })
 }

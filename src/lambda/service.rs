@@ -72,11 +72,15 @@ impl Service {
     /// Settings that no client can be made of.
     pub fn new(environment: Environment) -> Result<Self, Error> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let mut settings = environment.settings;
+        if let Some(names) = &environment.names {
+            settings.keys_in = format!("the key in the secret {}", names.gemini_secret);
+        }
         let parts = environment.names.map(|names| Stack::new(&environment.aws, names, Arc::clone(&clock)));
         Ok(Self {
             stack_name: environment.stack,
             clock,
-            settings: environment.settings,
+            settings,
             parts,
             headers: Headers::default(),
             handed_over: HandedOver::default(),

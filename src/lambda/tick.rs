@@ -4,24 +4,30 @@ use std::time::Duration;
 
 use lambda_runtime::Error;
 use serde_json::{Value, json};
-use tracing::{info, warn};
+use tracing::{error, info};
 
 use super::metrics::{self, Done};
 use super::{Event, Service, event};
-use crate::app::engine::{Engine, Trouble};
-use crate::app::inbox::{Emptied, empty, tell};
+use crate::app::engine::Engine;
+use crate::app::inbox::{empty, tell};
 use crate::app::land::land_from;
 use crate::app::land::source::Lines;
 use crate::app::tick::{Ticked, tick};
-use crate::domain::time::Millis;
 
 /// How long a tick may begin new things: the next one comes within a minute.
 const LONGEST: Duration = Duration::from_secs(50);
 
+/// How much of that is for the inbox: a full one must not keep results from being collected.
+const INBOX: Duration = Duration::from_secs(15);
+
 /// How often the ledger is counted for the metrics.
 const MEASURE: Duration = Duration::from_secs(300);
 
-/// Serves one tick. An error has Lambda try the same event again and then keep it; nothing of it is done twice by that.
+/// Serves one tick.
+///
+/// Only what was not taken is an error: an event that can't be read, or whose jobs could not be landed. Lambda tries
+/// such an event again and then keeps it; nothing of it is done twice by that. All other trouble is the next tick's too:
+/// it is logged, counted, and told in the answer.
 pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Error> {
     let until = service.until(event.context.deadline, LONGEST)?;
     let jobs = event::jobs(&event.payload)?;
@@ -30,23 +36,23 @@ pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Er
         Some(bytes) => Some(land_jobs(&engine, Lines { file: "event".to_owned(), bytes }).await?),
         None => None,
     };
-    let (emptied, inbox_trouble) = split(empty(&engine, &*service.parts()?.inbox, &service.handed_over, until).await);
-    let worked: Result<Ticked, Error> = match no_gemini {
-        None => work(&engine, until).await,
-        Some(why) => Err(why.into()),
+    let share = until.min(engine.clock.now().plus(INBOX));
+    let (emptied, in_inbox) = empty(&engine, &*service.parts()?.inbox, &service.handed_over, share).await;
+    let worked = match no_gemini {
+        None => tick(&engine, until).await.map_err(|trouble| trouble.to_string()),
+        Some(why) => Err(why.to_string()),
     };
-    let done = Done {
-        ticked: *worked.as_ref().unwrap_or(&Ticked::default()),
-        emptied,
-        troubles: u64::from(worked.is_err()) + u64::from(inbox_trouble.is_some()),
+    let (ticked, at_work) = match worked {
+        Ok(ticked) => (ticked, None),
+        Err(why) => (Ticked::default(), Some(why)),
     };
-    metrics::print_done(service, &done)?;
+    let troubles: Vec<String> = in_inbox.map(|trouble| trouble.to_string()).into_iter().chain(at_work).collect();
+    for trouble in &troubles {
+        error!(trouble, "the tick met trouble; the next one goes on");
+    }
+    metrics::print_done(service, &Done { ticked, emptied, troubles: troubles.len() as u64 })?;
     if service.measures(MEASURE) {
         metrics::print_ledger(service, &engine).await?;
-    }
-    let ticked = worked?;
-    if let Some(trouble) = inbox_trouble {
-        return Err(trouble.into());
     }
     let (collected, submitted) = (ticked.collected, ticked.submitted);
     info!(
@@ -57,11 +63,12 @@ pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Er
         tick.lines = submitted.lines,
         tick.landed = emptied.landed,
         tick.refused = emptied.refused,
+        tick.troubles = troubles.len(),
         "ticked"
     );
     Ok(json!({
         "jobs_landed": inline, "inbox": emptied, "stepped": collected.stepped, "consumed": collected.consumed,
-        "sent": submitted.first, "sent_again": submitted.again, "lines": submitted.lines,
+        "sent": submitted.first, "sent_again": submitted.again, "lines": submitted.lines, "troubles": troubles,
     }))
 }
 
@@ -70,24 +77,4 @@ async fn land_jobs(engine: &Engine, lines: Lines) -> Result<String, Error> {
     let landed = land_from(engine, &lines).await?;
     tell(&lines, &landed);
     Ok(landed.intake.sha256)
-}
-
-/// Trouble with the inbox keeps nothing else from being done; it is told at the end.
-fn split(emptied: Result<Emptied, Trouble>) -> (Emptied, Option<Trouble>) {
-    match emptied {
-        Ok(emptied) => (emptied, None),
-        Err(trouble) => (Emptied::default(), Some(trouble)),
-    }
-}
-
-/// Passing trouble is the next tick's; what needs a person is told by each.
-async fn work(engine: &Engine, until: Millis) -> Result<Ticked, Error> {
-    match tick(engine, until).await {
-        Ok(ticked) => Ok(ticked),
-        Err(Trouble::Passing(why)) => {
-            warn!(error = why, "the tick ended early; the next one goes on");
-            Ok(Ticked::default())
-        }
-        Err(stop) => Err(stop.into()),
-    }
 }

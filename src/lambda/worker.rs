@@ -7,6 +7,7 @@ use lambda_runtime::Error;
 use serde_json::Value;
 use tracing::{error, info};
 
+use super::service::NoGemini;
 use super::{Event, Service};
 use crate::adapters::aws::sqs::open;
 use crate::app::engine::Engine;
@@ -23,11 +24,7 @@ pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Er
     let (engine, no_gemini) = service.engine().await?;
     let mut answer = SqsBatchResponse::default();
     for message in &batch.records {
-        let outcome = match &no_gemini {
-            None => bring_on(service, &engine, message, until).await,
-            Some(why) => Err(why.to_string().into()),
-        };
-        if let Err(error) = outcome {
+        if let Err(error) = bring_on(service, &engine, no_gemini.as_ref(), message, until).await {
             error!(message.id = message.message_id, %error, "the message comes again");
             let mut failure = BatchItemFailure::default();
             // A failure without a name would have Lambda repeat the whole batch, which is right then.
@@ -38,10 +35,20 @@ pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Er
     Ok(serde_json::to_value(answer)?)
 }
 
-async fn bring_on(service: &Service, engine: &Engine, message: &SqsMessage, until: Millis) -> Result<(), Error> {
+async fn bring_on(
+    service: &Service,
+    engine: &Engine,
+    no_gemini: Option<&NoGemini>,
+    message: &SqsMessage,
+    until: Millis,
+) -> Result<(), Error> {
     let parts = service.parts()?;
     let body = open(&*parts.objects, message.body.clone().unwrap_or_default()).await?;
     let named: Work = serde_json::from_str(&body).map_err(|error| format!("it names no work: {error}"))?;
+    // A file can be landed without asking Gemini.
+    if let (Work::Item(_), Some(why)) = (&named, no_gemini) {
+        return Err(why.to_string().into());
+    }
     work(engine, &*parts.inbox, &named, until).await?;
     info!(work = ?named, "worked");
     Ok(())

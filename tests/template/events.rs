@@ -18,7 +18,7 @@ fn event(name: &str) -> Value {
 }
 
 /// What the function of that handler answers, without a stack.
-async fn answer(function: Function, name: &str) -> Result<Value, lambda_runtime::Error> {
+async fn answer(function: Function, name: &str) -> Result<Value, lambda_runtime::Diagnostic> {
     let environment = Environment::of(&|asked| (asked == "_HANDLER").then(|| function.handler().to_owned())).unwrap();
     let payload = serde_json::value::to_raw_value(&event(name)).unwrap();
     let event = Event { payload, context: lambda_runtime::Context::default() };

@@ -78,12 +78,18 @@ fn advice(code: &str, status: u16) -> &'static str {
         "NonExistentQueue" | "QueueDoesNotExist" => "create the queue, or name the stack that has it",
         "InvalidAccessKeyId"
         | "SignatureDoesNotMatch"
+        | "InvalidSignature"
+        | "InvalidSignatureException"
+        | "IncompleteSignature"
+        | "IncompleteSignatureException"
         | "ExpiredToken"
+        | "ExpiredTokenException"
         | "InvalidToken"
         | "TokenRefreshRequired"
         | "InvalidClientTokenId"
         | "UnrecognizedClientException"
-        | "MissingAuthenticationToken" => SIGN_IN,
+        | "MissingAuthenticationToken"
+        | "MissingAuthenticationTokenException" => SIGN_IN,
         "RequestTimeTooSkewed" | "RequestExpired" => "set this machine's clock right",
         "PermanentRedirect" | "AuthorizationHeaderMalformed" | "IllegalLocationConstraintException" => {
             "it lies in another region; set AWS_REGION to that one"
@@ -104,11 +110,17 @@ fn words<E: ProvideErrorMetadata + Error + 'static>(error: &SdkError<E>) -> Stri
     if let SdkError::ServiceError(answered) = error {
         let status = answered.raw().status().as_u16();
         return match (answered.err().code(), answered.err().message()) {
+            // What AWS says of a signature that doesn't fit quotes the request, with the session's token in it.
+            (Some(code), _) if advice(bare(code), status) == SIGN_IN => code.to_owned(),
             (Some(code), Some(message)) => format!("{code}: {message}"),
             (Some(code), None) => code.to_owned(),
             // The answer to a HEAD has no body.
             (None, message) => format!("HTTP status {status}{}", message.map(|m| format!(": {m}")).unwrap_or_default()),
         };
+    }
+    // Whatever can't be read may hold a secret, and what reads it may quote it.
+    if let SdkError::ResponseError(_) = error {
+        return "the answer could not be read".to_owned();
     }
     chain(error)
 }

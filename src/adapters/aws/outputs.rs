@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use aws_config::SdkConfig;
-use aws_sdk_cloudformation::error::{DisplayErrorContext, ProvideErrorMetadata};
+use aws_sdk_cloudformation::error::ProvideErrorMetadata;
 use thiserror::Error;
 
+use super::fault::{Fault, judge};
 use super::stack::Names;
 use super::tuned;
 
@@ -49,7 +50,8 @@ impl Outputs {
             if absent {
                 OutputsError::NoStack(stack.to_owned())
             } else {
-                OutputsError::NoAnswer(stack.to_owned(), DisplayErrorContext(&error).to_string())
+                let (Fault::Busy(why) | Fault::NeedsPerson(why)) = judge("asking CloudFormation", &error);
+                OutputsError::NoAnswer(stack.to_owned(), why)
             }
         })?;
         let found = described.stacks().first().ok_or_else(|| OutputsError::NoStack(stack.to_owned()))?;

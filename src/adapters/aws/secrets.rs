@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_secretsmanager::Client;
-use aws_sdk_secretsmanager::error::DisplayErrorContext;
 use serde::Deserialize;
 use thiserror::Error;
 
+use super::fault::{Fault, judge};
 use crate::adapters::gemini::ApiKey;
 use crate::domain::time::Millis;
 use crate::ports::clock::Clock;
@@ -71,18 +71,9 @@ impl GeminiKeys {
 
     async fn fetch(&self) -> Result<Vec<ApiKey>, SecretError> {
         let found = self.client.get_secret_value().secret_id(&self.id).send().await;
-        let found = found.map_err(|error| {
-            let definite = error.as_service_error().is_some_and(|error| {
-                error.is_resource_not_found_exception()
-                    || error.is_decryption_failure()
-                    || error.meta().code() == Some("AccessDeniedException")
-            });
-            let why = DisplayErrorContext(&error).to_string();
-            if definite {
-                self.needs_person(format!("can't be read: {why}"))
-            } else {
-                SecretError::Busy(self.id.clone(), why)
-            }
+        let found = found.map_err(|error| match judge("reading it", &error) {
+            Fault::Busy(why) => SecretError::Busy(self.id.clone(), why),
+            Fault::NeedsPerson(why) => self.needs_person(format!("can't be read: {why}")),
         })?;
         let text = found.secret_string().ok_or_else(|| self.needs_person("holds no text".to_owned()))?;
         self.parse(text)

@@ -78,7 +78,8 @@ impl Found {
         // Nobody else sets it, so that what is there is the same.
         context.bucket.get_or_init(|| names.bucket.clone());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let settings = settings(outputs.get("Settings")?)?;
+        let mut settings = settings(outputs.get("Settings")?)?;
+        settings.keys_in = format!("the key in the secret {}", names.gemini_secret);
         for (name, ..) in NAMES.iter().filter(|(name, ..)| !HERE.contains(name)) {
             if std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
                 context.console.warn(&format!("{name} is set here and doesn't count: the stack has its own settings"));

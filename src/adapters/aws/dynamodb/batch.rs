@@ -36,6 +36,19 @@ pub async fn get_many(table: &Table, ids: impl IntoIterator<Item = ItemId>) -> R
     found.into_iter().map(|found| attributes::read(table.name(), found)).collect()
 }
 
+/// The same for listings: one that can't be read is told in the log and left out, so that it holds up no other.
+pub async fn get_readable(table: &Table, ids: impl IntoIterator<Item = ItemId>) -> Result<Vec<Item>, LedgerError> {
+    let found = get_raw(table, ids.into_iter().map(|id| id.0)).await?;
+    let read = found.into_iter().filter_map(|found| match attributes::read(table.name(), found) {
+        Ok(item) => Some(item),
+        Err(error) => {
+            tracing::error!(%error, "an item is left out");
+            None
+        }
+    });
+    Ok(read.collect())
+}
+
 /// The same, unread.
 pub async fn get_raw(table: &Table, ids: impl IntoIterator<Item = String>) -> Result<Vec<Attributes>, LedgerError> {
     let ids: BTreeSet<String> = ids.into_iter().filter(|id| can_be_key(id)).collect();

@@ -31,7 +31,7 @@ pub async fn due(table: &Table, states: &[State], now: Millis, limit: usize) -> 
         if ids.is_empty() {
             break;
         }
-        let items = batch::get_many(table, ids).await?;
+        let items = batch::get_readable(table, ids).await?;
         let is_due = |item: &Item| states.contains(&item.state()) && item.due_at().is_some_and(|due| due <= now);
         due.extend(items.into_iter().filter(is_due));
     }

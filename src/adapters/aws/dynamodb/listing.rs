@@ -143,7 +143,7 @@ impl Listings {
                 continue;
             };
             reached = Some(last);
-            for item in batch::get_many(table, places.into_iter().map(|(_, id)| id)).await? {
+            for item in batch::get_readable(table, places.into_iter().map(|(_, id)| id)).await? {
                 let own = (item.since(), item.id());
                 if item.state() != state || Some(&own) <= after.as_ref() {
                     continue;

@@ -70,13 +70,22 @@ impl S3Inbox {
         let request = request.encoding_type(EncodingType::Url).set_continuation_token(from);
         let page = request.send().await.map_err(|error| fault("listing", &self.object(PREFIX), &error))?;
         let is_encoded = page.encoding_type == Some(EncodingType::Url);
-        let listed = page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
-        let keys = listed.filter_map(|listed| {
+        let listed = page.contents.unwrap_or_default().into_iter();
+        let listed = listed.filter_map(|object| Some((object.key?, object.size.unwrap_or_default())));
+        let keys = listed.filter_map(|(listed, bytes)| {
             let key = if is_encoded { key::decoded(&listed) } else { Some(listed.clone()) };
             if key.is_none() {
                 tracing::error!(listed, "the inbox has a file whose name can't be read; rename it");
             }
-            key.filter(|key| !key.ends_with('/'))
+            let is_folder = key.as_ref().is_some_and(|key| key.ends_with('/'));
+            if is_folder && bytes > 0 {
+                tracing::error!(
+                    key,
+                    bytes,
+                    "a file in the inbox has a folder's name, which ends in a slash; rename it"
+                );
+            }
+            key.filter(|_| !is_folder)
         });
         Ok((keys.collect(), page.next_continuation_token))
     }
