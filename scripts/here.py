@@ -127,9 +127,14 @@ class Processes:
 
 def began(pid):
     """When a process began, as text; none when there is no such process, or only its remains."""
-    asked = subprocess.run(
-        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], stdout=subprocess.PIPE, text=True, env={**os.environ, "LC_ALL": "C"}
-    )
+    if Path("/proc/self/stat").exists():
+        try:
+            # Behind the name, which is in brackets and may hold anything: the state, and 19 fields later the start.
+            state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        return None if state == "Z" else fields[18]
+    asked = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], stdout=subprocess.PIPE, text=True)
     state, _, then = asked.stdout.strip().partition(" ")
     return then.strip() if then and not state.startswith("Z") else None
 
