@@ -3,6 +3,7 @@
 #![allow(clippy::allow_attributes, reason = "what is dead differs from binary to binary")]
 
 pub mod proxy;
+pub mod table;
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};

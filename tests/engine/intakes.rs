@@ -297,3 +297,34 @@ async fn a_person_who_stops_loses_nothing() {
     let tally = world.until_over(&intake).await.tally;
     assert_eq!((tally.consumed, tally.possible_duplicates, world.accepted().await), (60, 0, 60));
 }
+
+#[tokio::test]
+async fn one_job_whose_file_is_gone_holds_up_neither_the_others_nor_new_work() {
+    let world = World::with(&[], Config { polls_until_done: 0, ..Config::default() }, Maker::default()).await;
+    let gone = world.land(text("whose file goes")).await;
+    let stays = world.land(text("whose file stays")).await;
+    world.tick().await;
+    std::fs::remove_file(world.data().join(format!("intakes/{gone}.jsonl"))).unwrap();
+    // Headers are read once a process; another one has to read the file.
+    let engine = world.second();
+    let new = world.try_land("new.jsonl", text("a new one")).await.unwrap().intake.sha256;
+    world.advance(MINUTE);
+    let trouble = tick_of(&engine).await.unwrap_err().to_string();
+    assert!(trouble.contains(&gone), "{trouble}");
+    assert_eq!(world.progress(&stays).await.tally.consumed, 1, "the others are collected");
+    assert_eq!(world.progress(&new).await.tally.jobs, 1, "new lines are taken");
+    assert_eq!(world.accepted().await, 3);
+}
+
+#[tokio::test]
+async fn a_long_file_is_recounted_as_the_ledger_counts_it() {
+    let world = World::new(&[]).await;
+    let mut file = lines(1203);
+    file.push_str(&lines(3));
+    file.push_str("no json\n");
+    let intake = world.land(file).await;
+    world.tick().await;
+    let progress = world.progress(&intake).await;
+    assert_eq!((progress.tally.jobs, progress.tally.repeats, progress.tally.bad_lines), (1203, 3, 1));
+    world.check().await;
+}

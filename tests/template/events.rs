@@ -122,12 +122,12 @@ async fn a_replay_has_a_caller_is_dry_and_answered_that_it_is_not_built() {
     let answered = answer(Function::Replay, "replay").await.unwrap();
     assert_eq!(answered["statusCode"], 501);
     assert!(answered["body"].as_str().unwrap().contains("not built yet"));
-    let refused = answer(Function::Replay, "replay-direct").await.unwrap_err().to_string();
+    let refused = answer(Function::Replay, "replay-direct").await.unwrap_err().error_message;
     assert!(refused.contains("not built yet"), "{refused}");
 }
 
 #[tokio::test]
 async fn a_summary_is_answered_that_it_is_not_built() {
-    let refused = answer(Function::Summary, "summary").await.unwrap_err().to_string();
+    let refused = answer(Function::Summary, "summary").await.unwrap_err().error_message;
     assert!(refused.contains("not built yet"), "{refused}");
 }
