@@ -38,7 +38,7 @@ pub enum Command {
     /// Do what is due once: collect results, then send what may be sent
     #[command(after_help = help::TICK)]
     Tick(Tick),
-    /// Count what the data folder holds
+    /// Count what the ledger holds
     #[command(after_help = help::STATUS)]
     Status,
     /// Tell all about one job, file or bad line
