@@ -11,8 +11,9 @@ use gleaner::ports::ledger::{Ledger, Place};
 use gleaner::ports::testing::TestIds;
 use serde_json::json;
 
+use super::emulator::Kind;
 use super::emulator::proxy::{Answer, Seen, Verdict};
-use super::table::{behind_proxy, operations};
+use super::table::{behind_proxy, emulator, operations};
 
 /// Pages of one entry each, and before the first one a page with none, as DynamoDB may answer when it has read for long.
 fn one_by_one(asked_on: &Arc<AtomicUsize>) -> impl FnMut(&Seen) -> Verdict + Send + 'static {
@@ -114,4 +115,51 @@ async fn a_limited_look_takes_no_more_than_it_needs() {
         .sum();
     assert_eq!(got, 4, "each item that is read costs a read unit");
     assert!(seen.iter().filter(|seen| seen.operation() == "Query").all(|seen| seen.json()["Limit"] == json!(3)));
+}
+
+#[tokio::test]
+async fn a_handle_of_many_jobs_is_the_oldest_ones_on_whatever_page_it_is() {
+    let asked_on = Arc::new(AtomicUsize::new(0));
+    let (proxy, ledger) = behind_proxy().await;
+    let revs = TestIds::new(3);
+    for n in [3_u64, 1, 4, 0, 2] {
+        // Each job is the oldest of one handle.
+        let mut job = sample::job(&format!("job-{n}"), revs.rev());
+        job.handles = (0..5_u64)
+            .map(|oldest| {
+                let at = sample::minute(if n == oldest { 0 } else { n + 1 });
+                gleaner::domain::job::Handle { at, ..sample::handle(&format!("v1_{oldest}")) }
+            })
+            .collect();
+        ledger.create(&Item::Job(job)).await.unwrap();
+    }
+    proxy.judge(one_by_one(&asked_on));
+    for oldest in 0..5 {
+        let owner = ledger.by_handle(&format!("v1_{oldest}")).await.unwrap().unwrap();
+        assert_eq!(owner.0, format!("job/job-{oldest}"));
+    }
+    assert!(asked_on.load(Ordering::SeqCst) >= 20);
+}
+
+#[tokio::test]
+async fn an_item_that_cannot_be_read_holds_up_no_other() {
+    let (_proxy, ledger) = behind_proxy().await;
+    let revs = TestIds::new(4);
+    for n in 0..3 {
+        let job =
+            sample::job_in(&format!("job-{n}"), revs.rev(), State::Parked, sample::minute(n), Some(sample::minute(n)));
+        ledger.create(&Item::Job(job)).await.unwrap();
+    }
+    let client = aws_sdk_dynamodb::Client::new(&emulator(Kind::Ministack).await.config());
+    let text = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
+    let update = client.update_item().table_name(ledger.table()).key("pk", text("job/job-1"));
+    let update = update.update_expression("SET attempts = :odd").expression_attribute_values(":odd", text("many"));
+    update.send().await.unwrap();
+    let others = ["job/job-0", "job/job-2"];
+    let ids = |items: Vec<Item>| items.iter().map(|item| item.id().0).collect::<Vec<_>>();
+    assert_eq!(ids(ledger.due(&[State::Parked], sample::minute(9), 10).await.unwrap()), others);
+    assert_eq!(ids(ledger.in_state(State::Parked, None, 10).await.unwrap()), others);
+    // By its own name it is an error that names it.
+    let error = ledger.get(&gleaner::domain::item::ItemId("job/job-1".to_owned())).await.unwrap_err().to_string();
+    assert!(error.contains("job/job-1"), "{error}");
 }

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
+use async_trait::async_trait;
 use gleaner::app::engine::Engine;
-use gleaner::app::land::LandError;
+use gleaner::app::land::source::{Reader, Source};
+use gleaner::app::land::{LandError, land_from};
 use gleaner::app::report::dead;
 use gleaner::domain::job::State;
 use gleaner::ports::ids::Ids;
@@ -327,4 +330,32 @@ async fn a_long_file_is_recounted_as_the_ledger_counts_it() {
     let progress = world.progress(&intake).await;
     assert_eq!((progress.tally.jobs, progress.tally.repeats, progress.tally.bad_lines), (1203, 3, 1));
     world.check().await;
+}
+
+/// A source that has other bytes the second time.
+struct Changing(AtomicUsize);
+
+#[async_trait]
+impl Source for Changing {
+    fn shown(&self) -> String {
+        "changing.jsonl".to_owned()
+    }
+    fn file(&self) -> String {
+        self.shown()
+    }
+    async fn open(&self) -> Result<Reader, LandError> {
+        let times = self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(Box::new(std::io::Cursor::new(text(&format!("version {times}")))))
+    }
+    fn broken(&self, error: std::io::Error) -> LandError {
+        LandError::Unusable(error.to_string())
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_changes_while_it_is_read_is_refused_and_leaves_nothing() {
+    let world = World::new(&[]).await;
+    let refused = land_from(&world.engine, &Changing(AtomicUsize::new(0))).await.unwrap_err().to_string();
+    assert!(refused.contains("changing.jsonl: the file changed while it was being read"), "{refused}");
+    assert!(world.objects("intakes").is_empty() && world.revs().await.is_empty());
 }

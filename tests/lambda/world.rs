@@ -53,7 +53,7 @@ impl World {
     pub fn process(&self, function: Function) -> Service {
         let base_url = self.sim.running.base_url();
         let variable = |name: &str| {
-            Some(match name {
+            let value = match name {
                 "_HANDLER" => function.handler(),
                 "GLEANER_TABLE" => &self.table,
                 "GLEANER_BUCKET" => BUCKET,
@@ -65,8 +65,8 @@ impl World {
                 "GLEANER_POLL_MIN" => "1ms",
                 "GLEANER_POLL_MAX" => "1ms",
                 _ => return None,
-            })
-            .map(str::to_owned)
+            };
+            Some(value.to_owned())
         };
         let environment = Environment::of(&variable).unwrap();
         Service::new(Environment { aws: config(&self.proxy.url), ..environment }).unwrap()
