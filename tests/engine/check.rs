@@ -11,7 +11,7 @@ use gleaner::ports::ledger::Total;
 use gleaner::simulator::answer::Digest;
 use serde_json::Value;
 
-use super::world::World;
+use super::world::{World, eventually};
 
 impl World {
     /// Checks every invariant that holds between two writes:
@@ -58,15 +58,19 @@ impl World {
         }
     }
 
-    /// Counting an intake's lines one by one gives what the ledger's own totals say.
+    /// Counting an intake's lines one by one gives what the ledger's own totals say; whoever writes meanwhile may come
+    /// between the two, so that one look of several must show it.
     async fn check_recount(&self, intake: &Intake) {
         let by_place = |mut totals: Vec<Total>| {
             totals.retain(|total| total.items > 0);
             totals.sort_by_key(|total| (total.kind, total.state));
             totals
         };
-        let told = self.engine.ledger.totals(&intake.sha256).await.unwrap().unwrap();
-        assert_eq!(by_place(recount(&self.engine, intake).await.unwrap()), by_place(told), "{}", intake.file);
+        eventually("a recount gives the ledger's totals", async || {
+            let told = self.engine.ledger.totals(&intake.sha256).await.unwrap().unwrap();
+            by_place(recount(&self.engine, intake).await.unwrap()) == by_place(told)
+        })
+        .await;
     }
 
     /// The digest of a job's own input, as it lies in its intake.
