@@ -39,11 +39,13 @@ pub struct Submitted {
 /// Submits what is due, until `until`.
 ///
 /// # Errors
-/// Trouble that stops the tick.
+/// The first trouble; what it didn't concern was submitted all the same.
 pub async fn submit(engine: &Engine, until: Millis) -> Result<Submitted, Trouble> {
     let gates = Gates::new(engine);
-    let again = submit_again(engine, &gates, until).await?;
-    let Taken { lines, sent, .. } = submit_lines(engine, &gates, until).await?;
+    // A job that can't be sent again, since its file is gone, say, keeps no new line from being taken.
+    let again = submit_again(engine, &gates, until).await;
+    let taken = submit_lines(engine, &gates, until).await;
+    let (again, Taken { lines, sent, .. }) = (again?, taken?);
     Ok(Submitted { again, first: sent, lines })
 }
 

@@ -17,7 +17,7 @@ use gleaner::ports::testing::TestIds;
 use gleaner::simulator::Config;
 use serde_json::json;
 
-use super::world::{GRACE, HOUR, LEASE, MINUTE, Maker, World, eventually, key_of, lines, text, tick_of};
+use super::world::{GRACE, HOUR, LEASE, MINUTE, Maker, World, eventually, json_line, key_of, lines, text, tick_of};
 
 /// A future that is dropped after it was polled `left` times: a process that is killed there.
 struct Killed<F> {
@@ -317,6 +317,27 @@ async fn one_job_whose_file_is_gone_holds_up_neither_the_others_nor_new_work() {
     assert_eq!(world.progress(&stays).await.tally.consumed, 1, "the others are collected");
     assert_eq!(world.progress(&new).await.tally.jobs, 1, "new lines are taken");
     assert_eq!(world.accepted().await, 3);
+}
+
+#[tokio::test]
+async fn one_job_that_cannot_be_sent_again_keeps_no_new_line_from_being_taken() {
+    let world = World::new(&["create-429=1"]).await;
+    let files = [text("whose file goes"), json_line("of another model")].concat();
+    let gone = world.land(files.replace("of another model\"", "of another model\", \"model\": \"m2\"")).await;
+    world.tick().await;
+    assert!(world.jobs().await.iter().all(|job| job.state == State::Retryable), "put aside for the gate");
+    std::fs::remove_file(world.data().join(format!("intakes/{gone}.jsonl"))).unwrap();
+    world.set_faults(&["create-429=0"]).await;
+    let new = world.try_land("new.jsonl", text("a new one")).await.unwrap().intake.sha256;
+    let engine = world.second();
+    world.advance(HOUR);
+    let trouble = tick_of(&engine).await.unwrap_err().to_string();
+    assert!(trouble.contains(&gone), "{trouble}");
+    for _ in 0..5 {
+        world.advance(MINUTE);
+        tick_of(&engine).await.unwrap_err();
+    }
+    assert_eq!(world.progress(&new).await.tally.jobs, 1, "new lines are taken");
 }
 
 #[tokio::test]
