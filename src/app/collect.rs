@@ -109,7 +109,7 @@ pub(super) async fn step_one(engine: &Engine, item: Item) -> Result<bool, Troubl
             engine.change(&job, |job, now| job.hold_back(now.at.plus(later))).await?;
             Ok(false)
         }
-        Action::Wait | Action::Submit | Action::TakeLines => Ok(false),
+        Action::Wait | Action::Submit | Action::TakeLines | Action::FindByName | Action::BringOn => Ok(false),
     }
 }
 

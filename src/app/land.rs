@@ -103,6 +103,7 @@ pub async fn land_from(engine: &Engine, source: &dyn Source) -> Result<Landed, L
         landed_at: now,
         mixed: scan.targets.len() > 1,
         on_result: None,
+        run: None,
         cancelled: None,
         cursor: scan.start,
     };

@@ -133,7 +133,8 @@ impl Status {
             let is_open = match count.kind {
                 Kind::Job => !count.state.is_ended(),
                 Kind::Intake => count.state == State::Reading,
-                Kind::Gate | Kind::BadLine => false,
+                Kind::Part => !count.state.is_closed(),
+                Kind::Gate | Kind::BadLine | Kind::DeadRow | Kind::DeadGroup => false,
             };
             is_open && count.items > 0
         };
@@ -239,7 +240,29 @@ fn letter(item: &Item) -> Option<Dead> {
             first_seen: bad.first_seen.to_string(),
             last_seen: bad.since.to_string(),
         }),
-        Item::Intake(_) | Item::Gate(_) => None,
+        Item::DeadRow(row) => Some(Dead {
+            id: row.id.clone(),
+            run: Some(row.run.clone()),
+            key: Some(row.key.clone()),
+            class: row.class.clone(),
+            message: row.message.clone(),
+            attempts: row.attempts,
+            replays: 0,
+            first_seen: row.first_seen.to_string(),
+            last_seen: row.since.to_string(),
+        }),
+        Item::DeadGroup(group) => Some(Dead {
+            id: item.id().to_string(),
+            run: Some(group.run.clone()),
+            key: None,
+            class: group.class.clone(),
+            message: format!("{} rows, one of them: {}", group.count(), group.message),
+            attempts: 0,
+            replays: 0,
+            first_seen: group.first_seen.to_string(),
+            last_seen: group.since.to_string(),
+        }),
+        Item::Intake(_) | Item::Gate(_) | Item::Part(_) => None,
     }
 }
 

@@ -32,6 +32,7 @@ pub async fn show(context: &Context, args: &Show) -> Result<Exit, Stop> {
         Item::Intake(intake) => intake_text(context, intake, &paths),
         Item::BadLine(bad) => bad_line_text(bad, &paths),
         Item::Gate(gate) => gate_text(gate),
+        Item::Part(_) | Item::DeadRow(_) | Item::DeadGroup(_) => item.id().to_string(),
     };
     context.console.say(&text)?;
     Ok(Exit::Done)
@@ -59,7 +60,7 @@ impl Paths {
             }
             Item::BadLine(bad) => paths.line(context, engine, &bad.input).await?,
             Item::Intake(intake) => paths.intake = Some(context.path(&object_name(&intake.sha256))),
-            Item::Gate(_) => {}
+            Item::Gate(_) | Item::Part(_) | Item::DeadRow(_) | Item::DeadGroup(_) => {}
         }
         Ok(paths)
     }

@@ -37,11 +37,52 @@ pub struct Intake {
     /// The command that each of its results is handed on to, whichever process collects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_result: Option<String>,
+    /// What it is as a run, when it was handed over in batch mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Run>,
     /// Why a person cancelled it: its remaining lines become `discarded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<String>,
     /// How far it was read.
     pub cursor: Cursor,
+}
+
+/// An intake that goes out as a batch run (design, section 5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its key: the first 32 hex digits of the intake's sha256.
+    pub key: String,
+    /// The model of every row.
+    pub model: String,
+    /// Attempts a row may use.
+    pub max_attempts: u32,
+    /// How long one attempt may take, in seconds.
+    pub deadline_s: u64,
+    /// Parts that it was cut into so far, numbered from 1.
+    pub parts: u32,
+    /// Why its next parts wait for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
+    /// Classes for which a person has let it go on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub let_go: Vec<String>,
+}
+
+/// Why a run waits for a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The class of which too many of its rows died.
+    pub class: String,
+    /// What went wrong with one of them.
+    pub message: String,
+    /// Since when.
+    pub since: Millis,
+}
+
+/// The key of a run, from its intake's sha256.
+#[must_use]
+pub fn run_key(sha256: &str) -> String {
+    sha256.chars().take(32).collect()
 }
 
 /// How far an intake was read, and what its lines so far have become. `taken = jobs + repeats + bad_lines`.

@@ -1,12 +1,14 @@
-//! What the ledger holds: jobs, intakes, gates and bad lines, each under its own id and rev.
+//! What the ledger holds: jobs, intakes, parts, gates and dead letters, each under its own id and rev.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::dead::{DeadGroup, DeadRow};
 use super::gate::Gate;
 use super::intake::Intake;
 use super::job::{InputRef, Job, JobKey, Rev, State};
+use super::part::{Part, PartId};
 use super::time::Millis;
 
 /// What kind of thing an item is.
@@ -21,9 +23,19 @@ pub enum Kind {
     Gate,
     /// A line that no job could be made of, kept as a dead letter.
     BadLine,
+    /// A part of a run.
+    Part,
+    /// A row of a run that will not be tried again by itself.
+    DeadRow,
+    /// Many such rows of one class.
+    DeadGroup,
 }
 
 impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 7] =
+        [Self::Job, Self::Intake, Self::Gate, Self::BadLine, Self::Part, Self::DeadRow, Self::DeadGroup];
+
     /// The word used in ids and in the ledger.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -32,13 +44,16 @@ impl Kind {
             Self::Intake => "intake",
             Self::Gate => "gate",
             Self::BadLine => "line",
+            Self::Part => "part",
+            Self::DeadRow => "row",
+            Self::DeadGroup => "rows",
         }
     }
 
     /// The kind with that word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Job, Self::Intake, Self::Gate, Self::BadLine].into_iter().find(|kind| kind.word() == word)
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 }
 
@@ -70,6 +85,24 @@ impl ItemId {
     #[must_use]
     pub fn bad_line(intake: &str, line: u64) -> Self {
         Self(format!("line/{intake}/{line}"))
+    }
+
+    /// The item of a part of a run.
+    #[must_use]
+    pub fn part(run: &str, part: &PartId) -> Self {
+        Self(format!("part/{run}/{part}"))
+    }
+
+    /// The item of a dead row, by its name.
+    #[must_use]
+    pub fn dead_row(id: &str) -> Self {
+        Self(format!("row/{id}"))
+    }
+
+    /// The item of a run's dead rows of one class.
+    #[must_use]
+    pub fn dead_group(run: &str, class: &str) -> Self {
+        Self(format!("rows/{run}/{class}"))
     }
 }
 
@@ -117,6 +150,12 @@ pub enum Item {
     Gate(Gate),
     /// A bad line.
     BadLine(BadLine),
+    /// A part of a run.
+    Part(Box<Part>),
+    /// A dead row.
+    DeadRow(DeadRow),
+    /// Many of them.
+    DeadGroup(DeadGroup),
 }
 
 impl Item {
@@ -128,6 +167,9 @@ impl Item {
             Self::Intake(intake) => ItemId::intake(&intake.sha256),
             Self::Gate(gate) => ItemId::gate(&gate.name),
             Self::BadLine(bad) => ItemId::bad_line(&bad.input.intake, bad.input.line),
+            Self::Part(part) => ItemId::part(&part.run, &part.part),
+            Self::DeadRow(row) => ItemId::dead_row(&row.id),
+            Self::DeadGroup(group) => ItemId::dead_group(&group.run, &group.class),
         }
     }
 
@@ -139,6 +181,9 @@ impl Item {
             Self::Intake(_) => Kind::Intake,
             Self::Gate(_) => Kind::Gate,
             Self::BadLine(_) => Kind::BadLine,
+            Self::Part(_) => Kind::Part,
+            Self::DeadRow(_) => Kind::DeadRow,
+            Self::DeadGroup(_) => Kind::DeadGroup,
         }
     }
 
@@ -150,6 +195,9 @@ impl Item {
             Self::Intake(intake) => &intake.rev,
             Self::Gate(gate) => &gate.rev,
             Self::BadLine(bad) => &bad.rev,
+            Self::Part(part) => &part.rev,
+            Self::DeadRow(row) => &row.rev,
+            Self::DeadGroup(group) => &group.rev,
         }
     }
 
@@ -160,6 +208,9 @@ impl Item {
             Self::Intake(intake) => intake.rev = rev,
             Self::Gate(gate) => gate.rev = rev,
             Self::BadLine(bad) => bad.rev = rev,
+            Self::Part(part) => part.rev = rev,
+            Self::DeadRow(row) => row.rev = rev,
+            Self::DeadGroup(group) => group.rev = rev,
         }
     }
 
@@ -171,6 +222,9 @@ impl Item {
             Self::Intake(intake) => intake.state,
             Self::Gate(_) => State::Gate,
             Self::BadLine(bad) => bad.state,
+            Self::Part(part) => part.state,
+            Self::DeadRow(row) => row.state,
+            Self::DeadGroup(group) => group.state,
         }
     }
 
@@ -182,6 +236,9 @@ impl Item {
             Self::Intake(intake) => intake.since,
             Self::Gate(gate) => gate.since,
             Self::BadLine(bad) => bad.since,
+            Self::Part(part) => part.since,
+            Self::DeadRow(row) => row.since,
+            Self::DeadGroup(group) => group.since,
         }
     }
 
@@ -193,15 +250,21 @@ impl Item {
             Self::Intake(intake) => intake.due_at,
             Self::Gate(_) => None,
             Self::BadLine(bad) => bad.due_at,
+            Self::Part(part) => part.due_at,
+            Self::DeadRow(row) => row.due_at,
+            Self::DeadGroup(group) => group.due_at,
         }
     }
 
-    /// The intake whose line it is; none for intakes and gates.
+    /// The intake whose line or part it is; none for intakes and gates.
     #[must_use]
     pub fn intake(&self) -> Option<&str> {
         match self {
             Self::Job(job) => Some(&job.input.intake),
             Self::BadLine(bad) => Some(&bad.input.intake),
+            Self::Part(part) => Some(&part.intake),
+            Self::DeadRow(row) => Some(&row.intake),
+            Self::DeadGroup(group) => Some(&group.intake),
             Self::Intake(_) | Self::Gate(_) => None,
         }
     }

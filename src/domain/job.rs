@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::handle::{Fate, Handle};
+use super::part::Attempt;
 use super::time::Millis;
 
 /// How many moments an item remembers of its own past.
@@ -100,6 +101,12 @@ pub enum State {
     Read,
     /// A gate; it has no life of its own.
     Gate,
+    /// A part of a run whose next attempt is still to be made, or whose dead letters are.
+    Waiting,
+    /// A part of a run whose latest attempt is out.
+    UnderWay,
+    /// A part of a run whose every row is settled. Closed.
+    Settled,
 }
 
 impl State {
@@ -116,6 +123,10 @@ impl State {
         Self::Recovered,
         Self::Discarded,
     ];
+
+    /// The states of intakes, gates and parts.
+    pub const OF_OTHERS: [Self; 6] =
+        [Self::Reading, Self::Read, Self::Gate, Self::Waiting, Self::UnderWay, Self::Settled];
 
     /// The word used in the ledger and in output; the same as in its serialized form.
     #[must_use]
@@ -134,14 +145,16 @@ impl State {
             Self::Reading => "reading",
             Self::Read => "read",
             Self::Gate => "gate",
+            Self::Waiting => "waiting",
+            Self::UnderWay => "under_way",
+            Self::Settled => "settled",
         }
     }
 
     /// The state with that word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        let others = [Self::Reading, Self::Read, Self::Gate];
-        Self::OF_JOBS.into_iter().chain(others).find(|state| state.word() == word)
+        Self::OF_JOBS.into_iter().chain(Self::OF_OTHERS).find(|state| state.word() == word)
     }
 
     /// Whether a job in this state has ended: consumed, parked, recovered or discarded. A parked one can still
@@ -161,7 +174,7 @@ impl State {
     /// Whether a job in this state never changes it again.
     #[must_use]
     pub const fn is_closed(self) -> bool {
-        matches!(self, Self::Consumed | Self::Recovered | Self::Discarded)
+        matches!(self, Self::Consumed | Self::Recovered | Self::Discarded | Self::Settled)
     }
 }
 
@@ -269,6 +282,9 @@ pub struct Job {
     /// When it first became a dead letter: what settles it afterwards makes it `recovered`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_at: Option<Millis>,
+    /// What it is an attempt of, in mode `batch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<Box<Attempt>>,
     /// The last [`HISTORY_LENGTH`] moments, oldest first.
     pub history: Vec<Moment>,
 }
@@ -321,6 +337,7 @@ impl Job {
             message: None,
             answer: None,
             parked_at: None,
+            batch: None,
             history: Vec::new(),
         }
     }
@@ -383,7 +400,7 @@ mod tests {
 
     #[test]
     fn words_and_serialized_forms_agree() {
-        for state in State::OF_JOBS.into_iter().chain([State::Reading, State::Read, State::Gate]) {
+        for state in State::OF_JOBS.into_iter().chain(State::OF_OTHERS) {
             assert_eq!(serde_json::to_value(state).unwrap(), state.word());
             assert_eq!(State::from_word(state.word()), Some(state));
         }

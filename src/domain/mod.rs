@@ -1,6 +1,8 @@
 //! Pure rules: no I/O, no clock, no randomness, no async.
 
+pub mod batch;
 pub mod classify;
+pub mod dead;
 pub mod extract;
 pub mod failure;
 pub mod gate;
@@ -13,6 +15,7 @@ pub mod json;
 pub mod line;
 pub mod mask;
 pub mod moves;
+pub mod part;
 pub mod policy;
 pub mod raw;
 pub mod schema;

@@ -146,7 +146,7 @@ impl Job {
             State::Submitted => self.note_answered(latest),
             // Finished or closed: kept on record.
             State::Done | State::Consumed | State::Recovered | State::Discarded => {}
-            State::Reading | State::Read | State::Gate => {}
+            State::Reading | State::Read | State::Gate | State::Waiting | State::UnderWay | State::Settled => {}
         }
         true
     }

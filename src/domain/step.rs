@@ -2,6 +2,7 @@
 
 use super::item::Item;
 use super::job::{Fate, Handle, Job, State};
+use super::part::Part;
 use super::policy::LATER_LOOKS;
 use super::time::Millis;
 
@@ -12,6 +13,10 @@ pub enum Action {
     Wait,
     /// Its reservation ran out: what became of its create call is unclear.
     TakeOver,
+    /// Look for it by its display name among all of Gemini's batch jobs.
+    FindByName,
+    /// Bring a part of a run on: its next attempt, its dead letters.
+    BringOn,
     /// It stayed unclear through the grace time: the policy decides.
     EndGrace,
     /// Ask Gemini about these handles.
@@ -33,22 +38,35 @@ pub fn step(item: &Item, now: Millis) -> Action {
     match item {
         Item::Job(job) => step_job(job, now),
         Item::Intake(intake) if intake.state == State::Reading => Action::TakeLines,
-        Item::Intake(_) | Item::Gate(_) | Item::BadLine(_) => Action::Wait,
+        Item::Part(part) => step_part(part, now),
+        Item::Intake(_) | Item::Gate(_) | Item::BadLine(_) | Item::DeadRow(_) | Item::DeadGroup(_) => Action::Wait,
+    }
+}
+
+fn step_part(part: &Part, now: Millis) -> Action {
+    let leased = part.lease.as_ref().is_some_and(|lease| lease.until > now);
+    match part.state {
+        State::Waiting | State::UnderWay if !leased => Action::BringOn,
+        _ => Action::Wait,
     }
 }
 
 fn step_job(job: &Job, now: Millis) -> Action {
     let leased = job.lease.as_ref().is_some_and(|lease| lease.until > now);
     match job.state {
-        State::Reserving | State::Done if leased => Action::Wait,
+        // A batch attempt that waits to be sent is leased while its rows are uploaded.
+        State::Reserving | State::Done | State::Retryable if leased => Action::Wait,
         State::Reserving => Action::TakeOver,
+        State::Unclear if job.batch.is_some() => Action::FindByName,
         State::Unclear => Action::EndGrace,
+        State::GivenUp if job.batch.is_some() => look(job, now),
         State::Submitted | State::Parked => look(job, now),
         State::Done => Action::Consume,
         State::Retryable | State::GivenUp => Action::Submit,
         State::Consumed | State::Recovered | State::Discarded | State::Reading | State::Read | State::Gate => {
             Action::Wait
         }
+        State::Waiting | State::UnderWay | State::Settled => Action::Wait,
     }
 }
 

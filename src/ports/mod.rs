@@ -2,6 +2,7 @@
 //!
 //! With the feature `testing`, `conformance` holds one suite per port that every adapter passes.
 
+pub mod batches;
 pub mod clock;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;

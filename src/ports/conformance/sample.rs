@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use crate::domain::dead::{DeadGroup, DeadRow};
 use crate::domain::gate::Gate;
 use crate::domain::intake::{Cursor, Intake};
 use crate::domain::item::{BadLine, Item};
 use crate::domain::job::{Fate, Handle, InputRef, Job, JobKey, KeyId, Lease, Mode, Moment, Rev, State, Work};
+use crate::domain::part::{Counts, Intent, Part, PartId, Passed, Sending};
 use crate::domain::time::Millis;
 
 /// The time at which samples begin: 2026-11-29T22:30:00Z.
@@ -105,6 +107,7 @@ pub fn intake(sha256: &str, rev: Rev) -> Intake {
         landed_at: START,
         mixed: false,
         on_result: None,
+        run: None,
         cancelled: None,
         cursor: Cursor { offset: 300, line: 4, jobs: 1, repeats: 1, bad_lines: 1 },
     }
@@ -145,6 +148,102 @@ pub fn bad_line(line: u64, rev: Rev) -> BadLine {
     }
 }
 
+/// The run of [`INTAKE`].
+pub const RUN: &str = "e3b0c44298fc1c149afbf4c8996fb924";
+
+/// A part of [`RUN`] with everything in it.
+#[must_use]
+pub fn part(number: u32, rev: Rev) -> Part {
+    let id = PartId::numbered(number);
+    let passed = Passed {
+        attempt: 1,
+        name: "0123456789ab".to_owned(),
+        late: false,
+        counts: Counts { rows: 10, succeeded: 7, retry: 2, dead: 1, missing: 1, duplicates: 3, ..Counts::default() },
+        classes: [("blocked:SAFETY".to_owned(), 1)].into(),
+        told: 0,
+        dead_bytes: 120,
+        mended: 0,
+        recovered_bytes: 0,
+        retry_bytes: 200,
+    };
+    let sending = |number| Sending {
+        number,
+        rows_at: format!("runs/{RUN}/{id}.jsonl"),
+        rows: 10,
+        bytes: 1000,
+        tries: number,
+        ended: None,
+    };
+    Part {
+        run: RUN.to_owned(),
+        rev,
+        state: State::UnderWay,
+        since: START,
+        due_at: Some(minute(60)),
+        lease: Some(Lease { holder: "ffeeddccbbaa99887766554433221100".to_owned(), until: minute(2) }),
+        intake: INTAKE.to_owned(),
+        model: "gemini-flash-latest".to_owned(),
+        rows_at: format!("runs/{RUN}/{id}.jsonl"),
+        rows: 10,
+        bytes: 1000,
+        used: 1,
+        attempts: vec![sending(1), Sending { ended: Some("expired".to_owned()), ..sending(2) }],
+        intent: Some(Intent {
+            attempt: 2,
+            output: Some("answers/raw.jsonl".to_owned()),
+            late: true,
+            blame: ("missing".to_owned(), "日本語 \"quoted\"".to_owned()),
+            announced: 9,
+            last: true,
+        }),
+        passes: vec![passed],
+        halved: true,
+        discarded: 2,
+        possible_duplicates: 1,
+        part: id,
+    }
+}
+
+/// A dead row of [`RUN`].
+#[must_use]
+pub fn dead_row(id: &str, rev: Rev) -> DeadRow {
+    DeadRow {
+        id: id.to_owned(),
+        rev,
+        state: State::Parked,
+        since: START,
+        due_at: None,
+        intake: INTAKE.to_owned(),
+        run: RUN.to_owned(),
+        part: PartId::numbered(1),
+        attempt: 2,
+        attempts: 2,
+        key: "行 \u{1f680} 'quoted'".to_owned(),
+        at: ("runs/dead.jsonl".to_owned(), 100, 20),
+        class: "blocked:SAFETY".to_owned(),
+        message: "finish reason SAFETY".to_owned(),
+        first_seen: START,
+    }
+}
+
+/// Many dead rows of [`RUN`].
+#[must_use]
+pub fn dead_group(class: &str, rev: Rev) -> DeadGroup {
+    DeadGroup {
+        rev,
+        state: State::Parked,
+        since: START,
+        due_at: None,
+        intake: INTAKE.to_owned(),
+        run: RUN.to_owned(),
+        class: class.to_owned(),
+        message: "no such field".to_owned(),
+        rows: [("1.1".to_owned(), 4000), ("2a.3".to_owned(), 1)].into(),
+        first_seen: START,
+    }
+}
+
 /// One item of each kind.
 #[must_use]
 pub fn one_of_each(mut rev: impl FnMut() -> Rev) -> Vec<Item> {
@@ -153,5 +252,8 @@ pub fn one_of_each(mut rev: impl FnMut() -> Rev) -> Vec<Item> {
         Item::Intake(intake(INTAKE, rev())),
         Item::Gate(gate("a1b2c3d4e5f6/interaction/models/gemini-flash-latest", rev())),
         Item::BadLine(bad_line(3, rev())),
+        Item::Part(Box::new(part(1, rev()))),
+        Item::DeadRow(dead_row("00112233445566778899aabbccddeeff", rev())),
+        Item::DeadGroup(dead_group("permanent:400", rev())),
     ]
 }

@@ -188,7 +188,8 @@ impl Listings {
 
 /// Count and oldest of every kind and state that is listed, read intakes excepted.
 pub async fn counts(table: &Table) -> Result<Counts, LedgerError> {
-    let states: Vec<State> = State::OF_JOBS.into_iter().chain([State::Reading, State::Gate]).collect();
+    let states: Vec<State> =
+        State::OF_JOBS.into_iter().chain(State::OF_OTHERS).filter(|state| *state != State::Read).collect();
     let mut lanes = Lane::all(&states, Wanted { time: SINCE, due_at: None, page: None });
     let mut counts: BTreeMap<(Kind, State), (u64, Millis)> = BTreeMap::new();
     while read_on(table, &mut lanes).await? {

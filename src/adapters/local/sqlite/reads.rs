@@ -208,7 +208,7 @@ pub fn next_due_sql(states: usize) -> String {
 /// One part per kind, merged as above, so that the index that finds the oldest of each kind serves here too.
 /// Parameters: state, since, id, limit.
 pub fn in_state_sql() -> String {
-    let parts = [Kind::Job, Kind::Intake, Kind::Gate, Kind::BadLine].into_iter().map(|kind| {
+    let parts = Kind::ALL.into_iter().map(|kind| {
         format!(
             "SELECT since, id, doc FROM items WHERE kind = '{}' AND state = ?1 AND (since, id) > (?2, ?3)",
             kind.word()
