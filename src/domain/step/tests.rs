@@ -83,6 +83,7 @@ fn lines_are_taken_from_an_intake_that_is_due() {
             lines: 1,
             landed_at: START,
             mixed: false,
+            run: None,
             on_result: None,
             cancelled: None,
             cursor: Cursor::default(),

@@ -72,6 +72,7 @@ fn job() -> impl Strategy<Value = Item> {
             rev: Rev(rev),
             answer: message.clone(),
             parked_at: due_at,
+            batch: None,
             state,
             since,
             due_at,
@@ -117,6 +118,7 @@ fn intake() -> impl Strategy<Value = Item> {
                 landed_at,
                 mixed,
                 on_result,
+                run: None,
                 cancelled,
                 cursor,
             })

@@ -155,6 +155,7 @@ impl World {
                 let reservation = last.reservation.clone();
                 assert!(self.life.doubt(&reservation));
             }
+            Action::FindByName | Action::BringOn => unreachable!("no batch"),
             Action::EndGrace => assert!(self.life.with(|job, now| job.end_grace(now))),
             Action::Look(handles) => {
                 for id in handles {
