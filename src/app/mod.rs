@@ -1,5 +1,6 @@
 //! What the program does: free functions over ports.
 
+pub mod batch;
 pub mod cancel;
 pub mod collect;
 pub mod consume;

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use super::batch::report::{RunProgress, run_progress};
 use super::engine::{Engine, Trouble};
 use super::recount::recount;
-use crate::domain::intake::Intake;
+use crate::domain::intake::{Intake, Run};
 use crate::domain::item::{Item, ItemId, Kind};
 use crate::domain::job::State;
 use crate::domain::time::Millis;
@@ -44,6 +45,8 @@ pub struct Progress {
     pub states: Vec<(State, u64)>,
     /// Bad lines that nobody has settled.
     pub bad_lines_parked: u64,
+    /// Its parts, when it is a batch run: the tally counts rows then.
+    pub run: Option<RunProgress>,
 }
 
 impl Progress {
@@ -56,7 +59,10 @@ impl Progress {
     /// Whether every line is taken and every job has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.intake.state == State::Read && self.tally.open == 0
+        match &self.run {
+            Some(run) => self.intake.state == State::Read && run.is_over(),
+            None => self.intake.state == State::Read && self.tally.open == 0,
+        }
     }
 
     /// The sums that must hold once every line is taken; what doesn't hold, in words.
@@ -69,6 +75,9 @@ impl Progress {
         let ended = tally.consumed + tally.parked + tally.recovered + tally.discarded;
         if cursor.taken() != lines {
             return Some(format!("{lines} lines landed, but {} were taken", cursor.taken()));
+        }
+        if let Some(run) = &self.run {
+            return run.wrong_sums();
         }
         if tally.jobs != cursor.jobs || tally.jobs != tally.open + ended {
             return Some(format!(
@@ -88,6 +97,9 @@ pub async fn progress(engine: &Engine, sha256: &str) -> Result<Progress, Trouble
     let Some(Item::Intake(intake)) = engine.ledger.get(&ItemId::intake(sha256)).await? else {
         return Err(Trouble::NeedsPerson(format!("the intake {sha256} is not in the ledger")));
     };
+    if let Some(run) = &intake.run {
+        return progress_of_run(engine, &intake, run).await;
+    }
     let totals = match engine.ledger.totals(sha256).await? {
         Some(totals) => totals,
         None => recount(engine, &intake).await?,
@@ -108,7 +120,24 @@ pub async fn progress(engine: &Engine, sha256: &str) -> Result<Progress, Trouble
         bad_lines: intake.cursor.bad_lines,
         possible_duplicates: totals.iter().map(|total| total.possible_duplicates).sum(),
     };
-    Ok(Progress { intake, tally, states, bad_lines_parked: in_state(Kind::BadLine, State::Parked) })
+    Ok(Progress { intake, tally, states, bad_lines_parked: in_state(Kind::BadLine, State::Parked), run: None })
+}
+
+async fn progress_of_run(engine: &Engine, intake: &Intake, run: &Run) -> Result<Progress, Trouble> {
+    let run = run_progress(engine, intake, run).await?;
+    let states = vec![(State::Submitted, run.tally.open), (State::Parked, run.tally.parked)];
+    let bad_lines_parked = bad_lines_parked(engine, intake).await?;
+    Ok(Progress { intake: intake.clone(), tally: run.tally, states, bad_lines_parked, run: Some(run) })
+}
+
+/// Bad lines of a run that nobody has settled. Where the ledger keeps no totals, all that were found.
+async fn bad_lines_parked(engine: &Engine, intake: &Intake) -> Result<u64, Trouble> {
+    if intake.cursor.bad_lines == 0 {
+        return Ok(0);
+    }
+    let Some(totals) = engine.ledger.totals(&intake.sha256).await? else { return Ok(intake.cursor.bad_lines) };
+    let parked = totals.iter().filter(|total| total.kind == Kind::BadLine && total.state == State::Parked);
+    Ok(parked.map(|total| total.items).sum())
 }
 
 /// Counts of the whole ledger, with the lines that wait in intakes.
@@ -299,7 +328,7 @@ mod tests {
         intake.lines = 10;
         intake.cursor = Cursor { jobs: 7, repeats: 2, bad_lines: 1, ..intake.cursor };
         let tally = Tally { jobs: 7, consumed: 5, parked: 1, open: 1, repeats: 2, bad_lines: 1, ..Tally::default() };
-        let right = Progress { intake, tally, states: Vec::new(), bad_lines_parked: 1 };
+        let right = Progress { intake, tally, states: Vec::new(), bad_lines_parked: 1, run: None };
         assert_eq!(right.wrong_sums(), None);
         let wrong = |change: fn(&mut Progress)| {
             let mut progress = right.clone();

@@ -182,7 +182,7 @@ mod tests {
         (intake.lines, intake.cursor, intake.lease) = (5, Cursor { jobs: 3, ..Cursor::default() }, None);
         let tally = Tally { jobs: 3, open: 3, ..Tally::default() };
         let states = vec![(State::Submitted, 2), (State::GivenUp, 1), (State::Parked, 0)];
-        let progress = Progress { intake, tally, states, bad_lines_parked: 0 };
+        let progress = Progress { intake, tally, states, bad_lines_parked: 0, run: None };
         let mut gate = Gate::open(EVERYTHING.to_owned(), Rev(String::new()), now);
         gate.paused = Some("why".to_owned());
         let told = details(context, &progress, &[gate], now);

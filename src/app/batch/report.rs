@@ -1,0 +1,163 @@
+//! How far a run is, from the items of its parts.
+
+use std::collections::HashMap;
+
+use crate::app::engine::{Engine, Trouble};
+use crate::app::report::Tally;
+use crate::domain::intake::{Intake, Run};
+use crate::domain::item::{Item, ItemId};
+use crate::domain::job::{Job, State};
+use crate::domain::part::{Part, PartId, attempt_key};
+
+/// How far a run is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunProgress {
+    /// The run.
+    pub run: Run,
+    /// Its parts, in the order of their rows: a halved one before its halves.
+    pub parts: Vec<Part>,
+    /// The jobs of the latest attempts of parts that are not over, by the attempt's key.
+    pub attempts_out: HashMap<String, Job>,
+    /// What its rows have become.
+    pub tally: Tally,
+}
+
+impl RunProgress {
+    /// Rows of the run.
+    #[must_use]
+    pub const fn rows(&self) -> u64 {
+        self.tally.jobs
+    }
+
+    /// Attempts made so far, over all parts.
+    #[must_use]
+    pub fn attempts(&self) -> u64 {
+        self.parts.iter().map(|part| part.attempts.len() as u64).sum()
+    }
+
+    /// The job of a part's latest attempt, while it is out.
+    #[must_use]
+    pub fn job_of(&self, part: &Part) -> Option<&Job> {
+        let latest = part.latest()?;
+        self.attempts_out.get(&attempt_key(&part.run, &part.part, latest.number).0)
+    }
+
+    /// Whether every part is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.parts.iter().all(|part| part.state.is_closed())
+    }
+
+    /// What doesn't add up although it must, in words: `rows = settled + open` for the run and for each of its parts.
+    #[must_use]
+    pub fn wrong_sums(&self) -> Option<String> {
+        for part in self.parts.iter().filter(|part| part.state.is_closed()) {
+            let settled = part.tally().settled();
+            let moved = self.moved(part);
+            if settled + moved != part.rows {
+                return Some(format!(
+                    "part {} has {} rows, but {settled} are settled and {moved} went to its halves",
+                    part.part, part.rows
+                ));
+            }
+        }
+        let tally = self.tally;
+        let ended = tally.consumed + tally.parked + tally.recovered + tally.discarded;
+        (tally.jobs != ended + tally.open)
+            .then(|| format!("the run has {} rows, but {ended} ended and {} open ones", tally.jobs, tally.open))
+    }
+
+    /// Rows that went over to the halves of a part.
+    fn moved(&self, part: &Part) -> u64 {
+        moved(&self.parts, part)
+    }
+}
+
+fn moved(parts: &[Part], part: &Part) -> u64 {
+    if !part.halved {
+        return 0;
+    }
+    let halves = part.part.halves();
+    parts.iter().filter(|half| halves.contains(&half.part)).map(|half| half.rows).sum()
+}
+
+/// The parts of a run, in the order of their rows. Costs one read a part.
+///
+/// # Errors
+/// Trouble with the ledger; a part that is missing.
+pub async fn parts(engine: &Engine, run: &Run) -> Result<Vec<Part>, Trouble> {
+    let mut wanted: Vec<PartId> = (1..=run.parts).map(PartId::numbered).collect();
+    let mut found: HashMap<PartId, Part> = HashMap::new();
+    while !wanted.is_empty() {
+        let ids: Vec<ItemId> = wanted.iter().map(|part| ItemId::part(&run.key, part)).collect();
+        let mut halves = Vec::new();
+        for item in engine.ledger.get_many(&ids).await? {
+            let Item::Part(part) = item else { continue };
+            if part.halved {
+                halves.extend(part.part.halves());
+            }
+            found.insert(part.part.clone(), *part);
+        }
+        if let Some(missing) = wanted.iter().find(|part| !found.contains_key(part)) {
+            return Err(Trouble::NeedsPerson(format!("part {missing} of the run {} is not in the ledger", run.key)));
+        }
+        wanted = halves;
+    }
+    let mut ordered = Vec::new();
+    for number in 1..=run.parts {
+        in_order(&mut found, PartId::numbered(number), &mut ordered);
+    }
+    Ok(ordered)
+}
+
+/// A part, then its halves.
+fn in_order(found: &mut HashMap<PartId, Part>, id: PartId, ordered: &mut Vec<Part>) {
+    let Some(part) = found.remove(&id) else { return };
+    let halved = part.halved;
+    ordered.push(part);
+    if halved {
+        for half in id.halves() {
+            in_order(found, half, ordered);
+        }
+    }
+}
+
+/// How far the run of an intake is.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn run_progress(engine: &Engine, intake: &Intake, run: &Run) -> Result<RunProgress, Trouble> {
+    let parts = parts(engine, run).await?;
+    let keys: Vec<ItemId> = parts
+        .iter()
+        .filter(|part| !part.state.is_closed())
+        .filter_map(|part| part.latest().map(|latest| ItemId::job(&attempt_key(&part.run, &part.part, latest.number))))
+        .collect();
+    let mut attempts_out = HashMap::new();
+    let mut duplicates: u64 = parts.iter().map(|part| u64::from(part.possible_duplicates)).sum();
+    for item in engine.ledger.get_many(&keys).await? {
+        if let Item::Job(job) = item {
+            if !job.state.is_closed() {
+                duplicates += u64::from(job.possible_duplicates);
+            }
+            attempts_out.insert(job.key.0.clone(), job);
+        }
+    }
+    let mut tally = Tally { jobs: intake.cursor.jobs, bad_lines: intake.cursor.bad_lines, ..Tally::default() };
+    for part in &parts {
+        let rows = part.tally();
+        tally.consumed += rows.succeeded;
+        tally.parked += rows.dead;
+        tally.recovered += rows.recovered;
+        tally.discarded += rows.discarded;
+        tally.open += part.rows.saturating_sub(rows.settled() + moved(&parts, part));
+    }
+    tally.possible_duplicates = duplicates;
+    Ok(RunProgress { run: run.clone(), parts, attempts_out, tally })
+}
+
+/// Whether a run is over: cut to its end, every part closed.
+#[must_use]
+pub fn is_over(intake: &Intake, progress: &RunProgress) -> bool {
+    intake.state == State::Read && progress.is_over()
+}
