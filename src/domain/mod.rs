@@ -13,6 +13,7 @@ pub mod json;
 pub mod line;
 pub mod mask;
 pub mod moves;
+pub mod pass;
 pub mod policy;
 pub mod raw;
 pub mod schema;
