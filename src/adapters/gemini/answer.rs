@@ -51,6 +51,11 @@ impl Answer {
         Self { status, headers, body, end }
     }
 
+    /// An answer of which nothing is known but its head.
+    pub(super) const fn head(status: StatusCode, headers: HeaderMap, why: String) -> Self {
+        Self { status, headers, body: Vec::new(), end: End::Broken(why) }
+    }
+
     /// A header as text. None also for what is no text.
     pub(super) fn header(&self, name: &HeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)

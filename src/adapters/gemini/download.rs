@@ -36,16 +36,17 @@ impl HttpGemini {
 
     async fn open(&self, url: Url, key: &ApiKey) -> Result<Download, ReadError> {
         let request = self.client.get(url).header(API_KEY, key.header()).timeout(NO_TOTAL);
-        let idle = || ReadError::NoAnswer(stood_still(self.http_timeout));
         let still = Moved::default();
         let response = while_moving(&*self.clock, self.http_timeout, &still, request.send())
             .await
-            .ok_or_else(idle)?
+            .ok_or_else(|| ReadError::NoAnswer(stood_still(self.http_timeout)))?
             .map_err(|error| verdict::of_silent_read(error, self.http_timeout, &self.keys))?;
         let status = response.status();
         if !status.is_success() {
-            let read = Answer::read(response, self.max_body);
-            let answer = while_moving(&*self.clock, self.http_timeout, &still, read).await.ok_or_else(idle)?;
+            let headers = response.headers().clone();
+            let answer =
+                while_moving(&*self.clock, self.http_timeout, &still, Answer::read(response, self.max_body)).await;
+            let answer = answer.unwrap_or_else(|| Answer::head(status, headers, stood_still(self.http_timeout)));
             return Err(verdict::no_success(&answer, &self.keys));
         }
         if status != StatusCode::OK {

@@ -86,3 +86,57 @@ pub(super) async fn while_moving<T>(
 pub(super) fn stood_still(idle: Duration) -> String {
     format!("nothing came or went for {}, so that the transfer was given up", humantime::format_duration(idle))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::domain::time::Millis;
+    use crate::ports::testing::TestClock;
+
+    const IDLE: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn what_moves_may_take_as_long_as_it_needs() {
+        let clock = TestClock::skipping(Millis(0));
+        let moved = Moved::default();
+        let work = async {
+            for _ in 0..100 {
+                moved.0.fetch_add(1, Ordering::Relaxed);
+                // A turn of the clock's own sleep, so that an idle time passes between two of these.
+                yield_now().await;
+                yield_now().await;
+            }
+            "done"
+        };
+        assert_eq!(while_moving(&clock, IDLE, &moved, work).await, Some("done"));
+        assert!(clock.now() > Millis(0).plus(IDLE * 20), "hardly any time passed: {:?}", clock.now());
+    }
+
+    #[tokio::test]
+    async fn what_stands_still_is_given_up_after_twice_the_time() {
+        let clock = TestClock::skipping(Millis(0));
+        let moved = Moved::default();
+        let work = async {
+            moved.0.fetch_add(1, Ordering::Relaxed);
+            std::future::pending::<()>().await;
+        };
+        assert_eq!(while_moving(&clock, IDLE, &moved, work).await, None);
+        assert!(clock.now() <= Millis(0).plus(IDLE * 2), "{:?}", clock.now());
+    }
+
+    #[tokio::test]
+    async fn pieces_are_the_whole_body_and_count_themselves() {
+        let moved = Moved::default();
+        let bytes: Bytes = (0..200_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+        let mut pieces = Pieces::new(bytes.clone(), moved.clone());
+        assert_eq!(pieces.size_hint().exact(), Some(200_000));
+        let mut seen = Vec::new();
+        while let Some(Ok(frame)) = std::future::poll_fn(|cx| Pin::new(&mut pieces).poll_frame(cx)).await {
+            seen.extend_from_slice(&frame.into_data().unwrap());
+            assert_eq!(moved.0.load(Ordering::Relaxed), seen.len() as u64);
+        }
+        assert!(pieces.is_end_stream() && seen == bytes);
+    }
+}
