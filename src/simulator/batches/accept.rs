@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -74,7 +74,7 @@ impl World {
         Ok(self.add_batch(record).ok_or_else(|| Refusal::new(Kind::Internal, "The batch's id was given before.")))
     }
 
-    fn read_input(&self, path: &PathBuf) -> io::Result<Read> {
+    fn read_input(&self, path: &Path) -> io::Result<Read> {
         let (faults, seed) = (self.faults(), self.config.seed);
         let refused = std::cell::Cell::new(0);
         let read = input::read(path, |digest| {
@@ -100,7 +100,7 @@ impl World {
     }
 
     /// Draws the faults of a batch and of its rows, and puts its input and its index in place.
-    fn plan_batch(&self, new: New, read: Read, id: String, nth: u64, path: &PathBuf) -> io::Result<Record> {
+    fn plan_batch(&self, new: New, read: Read, id: String, nth: u64, path: &Path) -> io::Result<Record> {
         let (shelf, faults, seed, subject) = (self.shelf(), self.faults(), self.config.seed, new.subject);
         let draw = |phase| faults.draw(seed, phase, subject, &[nth]);
         let inline = matches!(new.source, Source::Inline(_));
@@ -119,7 +119,8 @@ impl World {
         let count = u64::try_from(read.rows.len()).unwrap_or(u64::MAX);
         for (mut row, nth) in read.rows.into_iter().zip(tries) {
             row.nth = nth;
-            row.fault = faults.draw(seed, Phase::Row, row.digest, &[nth]);
+            let json = |fault: &Fault| *fault != Fault::RowBadJson || row.wants_json;
+            row.fault = faults.draw(seed, Phase::Row, row.digest, &[nth]).filter(json);
             let lasts = row.fault.is_some_and(|fault| fault.stay() == Stay::Lasting);
             if plan.outcome == Some(Fault::BatchPartly) && !lasts && hash(seed, &id, row.offset, &[]).is_multiple_of(3)
             {

@@ -177,12 +177,16 @@ pub(super) fn read(path: &Path, refuse: impl Fn(Digest) -> bool) -> io::Result<R
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let digested = Entry::read(&line).and_then(|entry| {
-            let digest = Question::of_contents(&entry.request).digest;
-            if refuse(digest) { Err(no_such_field(&line, "contents")) } else { Ok((entry.key, digest)) }
-        });
-        match digested {
-            Ok((key, digest)) => read.rows.push(Row { offset, length, key, digest: digest.0, nth: 0, fault: None }),
+        match Entry::read(&line) {
+            Ok(entry) => {
+                let question = Question::of_contents(&entry.request);
+                if refuse(question.digest) {
+                    read.errors.push(format!("Error on line {number}: {}", no_such_field(&line, "contents")));
+                    continue;
+                }
+                let (digest, wants_json) = (question.digest.0, question.wants_json());
+                read.rows.push(Row { offset, length, key: entry.key, digest, nth: 0, fault: None, wants_json });
+            }
             Err(why) => read.errors.push(format!("Error on line {number}: {why}")),
         }
     }

@@ -78,13 +78,13 @@ impl<'a> Odds<'a> {
         match self.batch.plan.output.filter(|_| hit) {
             Some(Fault::OutputMissing) => return Vec::new(),
             Some(Fault::OutputRepeated) => {
-                let mut other = line.clone();
-                // Thrice the same, or beside a failure that comes first or last.
-                if dice / 8 % 3 > 0 {
+                let (mut other, kind) = (line.clone(), (dice / 8) % 3);
+                // Twice the same, or beside a failure that comes first or last.
+                if kind > 0 {
                     other.remove("response");
                     other.insert("error".into(), error);
                 }
-                return if dice / 8 % 3 == 1 { vec![other, line] } else { vec![line, other] };
+                return if kind == 1 { vec![other, line] } else { vec![line, other] };
             }
             Some(Fault::OutputUnknownKey) => {
                 let mut other = line.clone();
@@ -133,7 +133,9 @@ struct Lines {
 
 impl Lines {
     fn add(&mut self, line: Map<String, Value>) -> io::Result<()> {
-        let bytes = if line.is_empty() { b"  ".to_vec() } else { serde_json::to_vec(&line)? };
+        // Some blank lines hold a space.
+        let space = self.held.as_ref().map_or(1, |held| held.len() % 2);
+        let bytes = if line.is_empty() { vec![b' '; space] } else { serde_json::to_vec(&line)? };
         if let Some(before) = self.held.replace(bytes) {
             self.file.write_all(&before)?;
             self.file.write_all(if self.crlf { b"\r\n" } else { b"\n" })?;

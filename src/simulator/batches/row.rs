@@ -24,6 +24,8 @@ pub(in super::super) struct Row {
     /// How many rows of the same contents were accepted before.
     pub(in super::super) nth: u64,
     pub(in super::super) fault: Option<Fault>,
+    /// Whether it asks for JSON. Known only when the input is read, and not written down.
+    pub(super) wants_json: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -42,7 +44,7 @@ impl Row {
         let lines = BufReader::with_capacity(1 << 16, File::open(index)?).split(b'\n');
         Ok(lines.map(|line| {
             let Written(offset, length, key, digest, nth, fault) = serde_json::from_slice(&line?)?;
-            Ok(Self { offset, length, key, digest, nth, fault })
+            Ok(Self { offset, length, key, digest, nth, fault, wants_json: false })
         }))
     }
 
@@ -72,7 +74,7 @@ impl Row {
             let id = format!("{:016x}", hash(batch.seed, &batch.id, self.digest, &[self.nth]));
             let question = Question::of_contents(&entry.request);
             let source = Source { model: &batch.model, id: &id, at_least: batch.answer_bytes };
-            line.insert("response".into(), response(source, &question, self.shape(&question)));
+            line.insert("response".into(), response(source, &question, self.shape()));
         }
         if let Some(key) = &self.key {
             line.insert("key".into(), json!(key));
@@ -80,7 +82,7 @@ impl Row {
         line
     }
 
-    fn shape(&self, question: &Question) -> Shape {
+    fn shape(&self) -> Shape {
         match self.fault {
             Some(Fault::RowParts) => Shape::Parts,
             Some(Fault::RowEmpty) => Shape::Empty,
@@ -92,7 +94,7 @@ impl Row {
             Some(Fault::RowPromptBlocked) => Shape::PromptBlocked,
             Some(Fault::RowMaxTokens) => Shape::Cut,
             Some(Fault::RowMaxTokensEmpty) => Shape::CutEmpty,
-            Some(Fault::RowBadJson) if question.wants_json() => Shape::BadJson,
+            Some(Fault::RowBadJson) => Shape::BadJson,
             _ => Shape::Whole,
         }
     }

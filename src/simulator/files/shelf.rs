@@ -115,6 +115,14 @@ impl Shelf {
         Ok(file)
     }
 
+    /// Ends an upload of which no file will come.
+    pub(in super::super) fn give_up(&self, id: &str) -> io::Result<()> {
+        for what in ["upload.json", "part"] {
+            found(fs::remove_file(self.path(id, what)))?;
+        }
+        Ok(())
+    }
+
     /// The file of that id, unless it has expired.
     pub(in super::super) fn get(&self, id: &str, now: Millis) -> io::Result<Option<Stored>> {
         let file: Option<Stored> = self.read(id, DESCRIBED)?;

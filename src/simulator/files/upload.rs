@@ -178,7 +178,7 @@ async fn go_on(
     if !matches!(commands.as_slice(), ["upload"] | ["upload", "finalize"] | ["finalize"]) {
         return Err(invalid(format!("X-Goog-Upload-Command '{command}' is none of upload, finalize and query.")));
     }
-    let fault = world.draw_upload(&file, arrived);
+    let fault = world.draw_upload(&file, arrived, commands.contains(&"finalize"));
     if fault == Some(Fault::Upload503) {
         return Err(Refusal::unavailable());
     }
@@ -240,6 +240,8 @@ async fn finalize(world: &Arc<World>, file: Stored, arrived: u64, fault: Option<
     if fault == Some(Fault::UploadMime) {
         let message = format!("Unsupported MIME type: {}", file.mime);
         let error = json!({"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}});
+        let shelf = world.shelf();
+        aside(move || shelf.give_up(&file.id)).await?;
         return Ok((progress("final", arrived), axum::Json(error)).into_response());
     }
     let shelf = world.shelf();
@@ -258,12 +260,17 @@ fn file_answer(file: &Stored) -> Response {
 
 impl World {
     /// The fault that a request of an upload meets: drawn anew for each upload and each chunk's try.
-    fn draw_upload(&self, file: &Stored, arrived: u64) -> Option<Fault> {
+    fn draw_upload(&self, file: &Stored, arrived: u64, last: bool) -> Option<Fault> {
         let name = file.display_name.as_deref().unwrap_or_default();
         let subject = hash(self.config.seed, name, arrived, &[]);
         let tries = self.sent(subject);
         let fault = self.faults().draw(self.config.seed, Phase::Upload, subject, &[tries])?;
-        if fault == Fault::UploadMime && !file.mime.ends_with("jsonl") {
+        let can_be = match fault {
+            Fault::UploadMime => last && file.mime.ends_with("jsonl"),
+            Fault::UploadNoFile => last,
+            _ => true,
+        };
+        if !can_be {
             return None;
         }
         self.count_faults([fault]);
