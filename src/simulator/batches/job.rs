@@ -80,7 +80,7 @@ impl Record {
 pub(super) enum Standing {
     Pending,
     Running,
-    /// Ended by itself, as planned; seen so by that many GETs before.
+    /// Ended by itself, as planned; seen so by that many GETs before, if its output's name is withheld at first.
     Ended(u32),
     /// Cancelled by a request at that time.
     Cancelled(Millis),
@@ -91,8 +91,6 @@ pub(super) enum Standing {
 struct Progress {
     asked: u64,
     polled: u32,
-    /// GETs that saw the end.
-    seen: u32,
     downloads: u64,
     /// The next download is answered 503.
     refuse_download: bool,
@@ -140,20 +138,36 @@ impl Job {
     /// Where it stands for a list, which has no effect.
     pub(super) fn standing(&self, shelf: &Shelf, course: Course) -> io::Result<Standing> {
         let cancelled = shelf.read(&self.record.id, CANCELLED)?;
-        Ok(self.stands(&self.progress(), cancelled, course))
+        let standing = self.stands(&self.progress(), cancelled, course);
+        self.remembered(shelf, standing)
     }
 
     /// Where it stands for a GET, which counts.
     pub(super) fn poll(&self, shelf: &Shelf, course: Course) -> io::Result<Standing> {
         let cancelled = shelf.read(&self.record.id, CANCELLED)?;
-        let mut progress = self.progress();
-        let standing = self.stands(&progress, cancelled, course);
-        match standing {
-            Standing::Pending | Standing::Running => progress.polled = progress.polled.saturating_add(1),
-            Standing::Ended(_) => progress.seen = progress.seen.saturating_add(1),
-            _ => {}
+        let standing = {
+            let mut progress = self.progress();
+            let standing = self.stands(&progress, cancelled, course);
+            if matches!(standing, Standing::Pending | Standing::Running) {
+                progress.polled = progress.polled.saturating_add(1);
+            }
+            standing
+        };
+        let standing = self.remembered(shelf, standing)?;
+        if let (Standing::Ended(seen), Some(Fault::BatchUnnamed)) = (standing, self.record.plan.course) {
+            shelf.write(&self.record.id, SEEN, &serde_json::to_vec(&seen.saturating_add(1))?)?;
         }
         Ok(standing)
+    }
+
+    /// With how often the end was seen, by any process: kept for the one fault that depends on it.
+    fn remembered(&self, shelf: &Shelf, standing: Standing) -> io::Result<Standing> {
+        match (standing, self.record.plan.course) {
+            (Standing::Ended(_), Some(Fault::BatchUnnamed)) => {
+                Ok(Standing::Ended(shelf.read(&self.record.id, SEEN)?.unwrap_or(0)))
+            }
+            _ => Ok(standing),
+        }
     }
 
     fn stands(&self, progress: &Progress, cancelled: Option<Millis>, course: Course) -> Standing {
@@ -170,7 +184,7 @@ impl Job {
         }
         let over = progress.polled >= course.pace.polls && age >= course.pace.latency;
         match (stuck, over) {
-            (false, true) => Standing::Ended(progress.seen),
+            (false, true) => Standing::Ended(0),
             (true, _) => Standing::Pending,
             (false, false) if progress.polled == 0 => Standing::Pending,
             (false, false) => Standing::Running,
@@ -193,6 +207,7 @@ impl Job {
 }
 
 const CANCELLED: &str = "cancelled";
+const SEEN: &str = "seen";
 const GONE: &str = "gone";
 
 /// All batches, in the order of acceptance.
