@@ -178,19 +178,19 @@ pub struct Simulator {
     /// What goes wrong, from the list below
     #[arg(long = "fault", value_name = "NAME=RATE", num_args = 1..)]
     pub faults: Vec<String>,
-    /// Remember accepted work beyond a restart; files lie beside, in FILE.files
+    /// Remember accepted work beyond a restart
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
-    /// Bytes that the text of a row's or a call's answer has at least
+    /// Least bytes of a row's or call's answer
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub answer_bytes: usize,
-    /// When a batch that has not ended expires
+    /// When a batch that still runs expires
     #[arg(long, value_name = "TIME", default_value = "48h", value_parser = duration)]
     pub batch_expiry: Duration,
     /// Batches under way at once
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub batch_jobs: usize,
-    /// Tokens of one model's batches under way at once, four bytes each [no limit]
+    /// Tokens of batches under way [no limit]
     #[arg(long, value_name = "N")]
     pub batch_tokens: Option<u64>,
 }

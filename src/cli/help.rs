@@ -238,7 +238,8 @@ It speaks Gemini's interactions, batches, files and generateContent under /v1
 and /v1beta, takes any API key, and prints its address when it is ready. An
 answer is a function of its input. GET /simulator/log tells what it accepted,
 /simulator/rows the rows of batches, /simulator/stats counts, GET and PUT
-/simulator/faults show and change the faults. Ctrl-C ends it.
+/simulator/faults show and change the faults. With --journal, files lie beside
+it in FILE.files. Ctrl-C ends it.
 
 Examples:
   gleaner simulator --port 8080

@@ -60,12 +60,13 @@ impl Store {
         work
     }
 
-    /// Adds a batch. None when it is there already.
-    fn add_batch(&mut self, record: Record) -> Option<Arc<Job>> {
+    fn add_batch(&mut self, record: Record) -> Arc<Job> {
         self.accepted_at_least(record.subject, record.nth + 1);
-        let job = self.jobs.add(record)?;
-        self.accepted.push(Paid::Batch(Arc::clone(&job)));
-        Some(job)
+        let (job, new) = self.jobs.add(record);
+        if new {
+            self.accepted.push(Paid::Batch(Arc::clone(&job)));
+        }
+        job
     }
 
     fn accepted_at_least(&mut self, subject: u64, times: u64) {
@@ -326,7 +327,7 @@ impl World {
     }
 
     /// Adds a batch that was written down, and counts its faults.
-    pub(super) fn add_batch(&self, record: Record) -> Option<Arc<Job>> {
+    pub(super) fn add_batch(&self, record: Record) -> Arc<Job> {
         self.count_faults(record.faults().filter(|fault| fault.phase().counts_when_accepted()));
         for (fault, times) in &record.row_faults {
             self.count_fault(*fault, *times);

@@ -9,9 +9,12 @@
 )]
 
 mod batch_client;
+mod batch_faults;
+mod batch_journal;
 mod batches;
 mod faults;
 mod journal;
+mod row_faults;
 #[path = "../simulated/mod.rs"]
 mod simulated;
 

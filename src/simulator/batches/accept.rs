@@ -71,7 +71,7 @@ impl World {
             letters(|part| hash(self.config.seed, &format!("batch/{}", self.writer()), new.subject, &[nth, part]), 36);
         let record = self.plan_batch(new, read, id, nth, &path)?;
         self.note_batch(&record)?;
-        Ok(self.add_batch(record).ok_or_else(|| Refusal::new(Kind::Internal, "The batch's id was given before.")))
+        Ok(Ok(self.add_batch(record)))
     }
 
     fn read_input(&self, path: &Path) -> io::Result<Read> {

@@ -218,16 +218,16 @@ pub(in super::super) struct Jobs {
 }
 
 impl Jobs {
-    /// None when it is there already, by way of the journal.
-    pub(in super::super) fn add(&mut self, record: Record) -> Option<Arc<Job>> {
-        if self.by_id.contains_key(&record.id) {
-            return None;
+    /// Adds a batch, or finds that it is there already, by way of the journal. Says which.
+    pub(in super::super) fn add(&mut self, record: Record) -> (Arc<Job>, bool) {
+        if let Some(known) = self.by_id.get(&record.id) {
+            return (Arc::clone(known), false);
         }
         let id = record.id.clone();
         let job = Arc::new(Job { record, progress: Mutex::default() });
         self.all.push(Arc::clone(&job));
         self.by_id.insert(id, Arc::clone(&job));
-        Some(job)
+        (job, true)
     }
 
     pub(in super::super) fn get(&self, id: &str) -> Option<Arc<Job>> {

@@ -25,7 +25,8 @@ pub(super) fn write(shelf: &Shelf, batch: &Record) -> io::Result<()> {
     if batch.plan.output == Some(Fault::OutputShuffled) {
         rows.sort_by_key(|row| hash(batch.seed, "shuffle", row.offset, &[]));
     }
-    let mut written = Lines { file: BufWriter::with_capacity(1 << 17, shelf.blank()?), held: None, crlf: odds.crlf() };
+    let mut written =
+        Lines { file: BufWriter::with_capacity(1 << 17, shelf.blank()?), held: None, blanks: 0, crlf: odds.crlf() };
     for (n, row) in rows.iter().enumerate() {
         let line = row.outcome(batch, &row.entry(&mut input)?);
         for line in odds.lines(n, line) {
@@ -128,14 +129,19 @@ impl<'a> Odds<'a> {
 struct Lines {
     file: BufWriter<tempfile::NamedTempFile>,
     held: Option<Vec<u8>>,
+    blanks: usize,
     crlf: bool,
 }
 
 impl Lines {
     fn add(&mut self, line: Map<String, Value>) -> io::Result<()> {
-        // Some blank lines hold a space.
-        let space = self.held.as_ref().map_or(1, |held| held.len() % 2);
-        let bytes = if line.is_empty() { vec![b' '; space] } else { serde_json::to_vec(&line)? };
+        let bytes = if line.is_empty() {
+            // Every other blank line holds a space.
+            self.blanks += 1;
+            vec![b' '; self.blanks % 2]
+        } else {
+            serde_json::to_vec(&line)?
+        };
         if let Some(before) = self.held.replace(bytes) {
             self.file.write_all(&before)?;
             self.file.write_all(if self.crlf { b"\r\n" } else { b"\n" })?;
