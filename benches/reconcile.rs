@@ -1,8 +1,3 @@
-<<<<<<< HEAD
-//! The pass over a million rows, beside the script that it stands in for.
-
-fn main() {}
-=======
 //! The pass over a large output: `cargo bench --bench reconcile [-- --rows 10000,100000,1000000 --workers 2 --no-python]`.
 //!
 //! Writes a seeded input and output (about 1 KB a line, answers that fit the request's schema, 1 % of the rows failed),
@@ -371,4 +366,3 @@ fn words(random: &mut StdRng, count: usize) -> String {
     let words: Vec<&str> = (0..count).map(|_| WORDS[random.random_range(0..WORDS.len())]).collect();
     words.join(" ")
 }
->>>>>>> b4-pass
