@@ -1,6 +1,6 @@
 //! Reading the lines of an intake object: in order from the cursor, or one again by its place.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -8,12 +8,18 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::engine::{Engine, Trouble};
 use crate::domain::extract::Expectation;
 use crate::domain::intake::Cursor;
-use crate::domain::job::{InputRef, Mode};
-use crate::domain::line::{Header, JobLine, LINE_BYTES, LineError, parse_header, parse_line};
+use crate::domain::job::{InputRef, Mode, clip};
+use crate::domain::line::{
+    Header, JobLine, LINE_BYTES, LineError, ROW_BYTES, RowLine, parse_header, parse_line, parse_row,
+};
+use crate::domain::pass::KeyName;
 use crate::ports::objects::Objects;
 
 /// How much is read of an object at once.
 const CHUNK: u64 = 1 << 20;
+
+/// The same where it is read to its end.
+const ROWS_CHUNK: u64 = 4 << 20;
 
 /// The UTF-8 byte order mark, tolerated at the start of an intake.
 const BOM: &[u8] = b"\xef\xbb\xbf";
@@ -39,17 +45,13 @@ pub struct RawLine {
     pub length: u64,
     /// Where the next one begins.
     pub end: u64,
-    /// Its bytes; when it is longer than [`LINE_BYTES`], only the first few.
+    /// Its bytes; when it is too long, only the first few.
     pub bytes: Bytes,
+    /// Whether it is longer than what the reader takes.
+    pub is_too_long: bool,
 }
 
 impl RawLine {
-    /// Whether it is longer than what is taken.
-    #[must_use]
-    pub const fn is_too_long(&self) -> bool {
-        self.length > LINE_BYTES
-    }
-
     /// Where it lies.
     #[must_use]
     pub fn place(&self, intake: &str) -> InputRef {
@@ -67,13 +69,38 @@ pub struct LineReader<'a> {
     offset: u64,
     line: u64,
     at_end: bool,
+    /// The longest line that is taken.
+    longest: u64,
+    /// How much is read at once.
+    chunk: u64,
 }
 
 impl<'a> LineReader<'a> {
-    /// Reads from `offset` on, where `line` lines lie before.
+    /// Reads an intake of jobs from `offset` on, where `line` lines lie before.
     #[must_use]
     pub fn new(objects: &'a dyn Objects, sha256: &str, offset: u64, line: u64) -> Self {
-        Self { objects, name: object_name(sha256), buffer: BytesMut::new(), offset, line, at_end: false }
+        Self {
+            objects,
+            name: object_name(sha256),
+            buffer: BytesMut::new(),
+            offset,
+            line,
+            at_end: false,
+            longest: LINE_BYTES,
+            chunk: CHUNK,
+        }
+    }
+
+    /// The same for rows, in larger steps: an intake that goes out as a run, or any object of theirs.
+    #[must_use]
+    pub fn of_rows(self) -> Self {
+        Self { longest: ROW_BYTES, chunk: ROWS_CHUNK, ..self }
+    }
+
+    /// Reads any object of rows from its start.
+    #[must_use]
+    pub fn of_object(objects: &'a dyn Objects, name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::new(objects, "", 0, 0).of_rows() }
     }
 
     /// Where the next line begins, as the cursor of an intake of which nothing was taken yet.
@@ -94,7 +121,7 @@ impl<'a> LineReader<'a> {
                 return Ok(Some(self.take(searched + at, 1)));
             }
             searched = self.buffer.len();
-            if searched as u64 > LINE_BYTES + 2 {
+            if searched as u64 > self.longest + 2 {
                 return self.skip_long_line().await.map(Some);
             }
             if self.at_end {
@@ -106,7 +133,7 @@ impl<'a> LineReader<'a> {
 
     async fn fill(&mut self) -> Result<(), Trouble> {
         let from = self.offset + self.buffer.len() as u64;
-        let chunk = self.objects.read(&self.name, from..from + CHUNK).await?;
+        let chunk = self.objects.read(&self.name, from..from + self.chunk).await?;
         self.at_end = chunk.is_empty();
         self.buffer.extend_from_slice(&chunk);
         Ok(())
@@ -126,7 +153,8 @@ impl<'a> LineReader<'a> {
             bytes.advance(BOM.len());
             offset = BOM.len() as u64;
         }
-        RawLine { line: self.line, offset, length: bytes.len() as u64, end: self.offset, bytes }
+        let length = bytes.len() as u64;
+        RawLine { line: self.line, offset, length, end: self.offset, bytes, is_too_long: length > self.longest }
     }
 
     /// Passes over a line that is longer than what is taken, without holding it.
@@ -145,7 +173,8 @@ impl<'a> LineReader<'a> {
                     self.offset += 1;
                 }
                 self.line += 1;
-                return Ok(RawLine { line: self.line, offset: start, length, end: self.offset, bytes: head });
+                let end = self.offset;
+                return Ok(RawLine { line: self.line, offset: start, length, end, bytes: head, is_too_long: true });
             }
             self.fill().await?;
         }
@@ -166,7 +195,7 @@ pub enum Reading {
 /// Understands one line after the header.
 #[must_use]
 pub fn read_line(raw: &RawLine, header: &Header) -> Reading {
-    if raw.is_too_long() {
+    if raw.is_too_long {
         let message = format!("the line has {} bytes; at most {LINE_BYTES} are taken", raw.length);
         return Reading::Bad(LineError { class: "bad_line:too_long", message });
     }
@@ -190,16 +219,93 @@ fn usable(line: &JobLine) -> Result<Expectation, LineError> {
         .map_err(|message| LineError { class: "bad_line:field", message })
 }
 
-/// Whether this version runs that mode.
+/// A line of a run as the program understands it.
+#[derive(Debug)]
+pub enum ReadingRow {
+    /// Blank, or the header.
+    Nothing,
+    /// A row.
+    Row(Box<RowLine>),
+    /// None can be made of it.
+    Bad(LineError),
+}
+
+/// Reads the lines of a run, which remembers what its rows ask for: most ask alike.
+#[derive(Debug)]
+pub struct RowReader {
+    header: Header,
+    expect: Option<serde_json::Value>,
+    /// What rows asked for, and what is wrong with it.
+    asked: HashMap<String, Option<String>>,
+    keys: HashSet<KeyName>,
+}
+
+impl RowReader {
+    /// Under a header.
+    ///
+    /// # Errors
+    /// A header whose `expect` can't be read.
+    pub fn new(header: Header) -> Result<Self, LineError> {
+        let expect = header.expect.as_deref().map(|raw| serde_json::from_str(raw.get())).transpose();
+        let expect = expect
+            .map_err(|error| LineError { class: "bad_line:header", message: format!("gleaner.expect: {error}") })?;
+        Ok(Self { header, expect, asked: HashMap::new(), keys: HashSet::new() })
+    }
+
+    /// Understands one line after the header. A key that an earlier line had makes it a bad line.
+    pub fn read(&mut self, raw: &RawLine) -> ReadingRow {
+        if raw.is_too_long {
+            let message = format!("the line has {} bytes; at most {ROW_BYTES} are taken", raw.length);
+            return ReadingRow::Bad(LineError { class: "bad_line:too_long", message });
+        }
+        match parse_row(&raw.bytes, &self.header) {
+            Ok(None) => ReadingRow::Nothing,
+            Ok(Some(row)) => match self.check(&row) {
+                Ok(()) => ReadingRow::Row(Box::new(row)),
+                Err(error) => ReadingRow::Bad(error),
+            },
+            Err(error) => ReadingRow::Bad(error),
+        }
+    }
+
+    fn check(&mut self, row: &RowLine) -> Result<(), LineError> {
+        if let Some(message) = self.ask(&row.asks) {
+            return Err(LineError { class: "bad_line:field", message: format!("request.{message}") });
+        }
+        if !self.keys.insert(KeyName::of(&row.key)) {
+            let message = format!("key: an earlier row has {:?} too; keys are unique within a run", clip(&row.key, 64));
+            return Err(LineError { class: "bad_line:repeated_key", message });
+        }
+        Ok(())
+    }
+
+    /// What is wrong with what a row asks for.
+    fn ask(&mut self, asks: &str) -> Option<String> {
+        if let Some(known) = self.asked.get(asks) {
+            return known.clone();
+        }
+        if self.asked.len() >= ASKED {
+            self.asked.clear();
+        }
+        let request = serde_json::from_str(asks).map_err(|error| error.to_string());
+        let wrong = request.and_then(|request| Expectation::of(&request, self.expect.as_ref())).err();
+        self.asked.insert(asks.to_owned(), wrong.clone());
+        wrong
+    }
+}
+
+/// How many different requests are remembered, contents aside.
+const ASKED: usize = 1000;
+
+/// Whether this version runs that mode for a line of jobs.
 ///
 /// # Errors
 /// It does not; in words.
 pub fn check_mode(mode: Mode) -> Result<(), String> {
     match mode {
         Mode::Interaction => Ok(()),
-        Mode::Call | Mode::Batch => {
-            Err(format!("mode: `{}` is not built yet; leave it out or say `interaction`", mode.word()))
-        }
+        Mode::Call => Err("mode: `call` is not built yet; leave it out or say `interaction`".to_owned()),
+        Mode::Batch => Err("mode: a batch run is a file of its own, of rows: {\"key\": …, \"request\": …}".to_owned()),
     }
 }
 
@@ -213,10 +319,10 @@ pub async fn header<'a>(
 ) -> Result<Result<(Header, LineReader<'a>), (u64, LineError)>, Trouble> {
     let mut reader = LineReader::new(objects, sha256, 0, 0);
     while let Some(raw) = reader.next().await? {
-        if !raw.is_too_long() && raw.bytes.trim_ascii().is_empty() {
+        if !raw.is_too_long && raw.bytes.trim_ascii().is_empty() {
             continue;
         }
-        let parsed = if raw.is_too_long() { Ok(None) } else { parse_header(&raw.bytes) };
+        let parsed = if raw.is_too_long { Ok(None) } else { parse_header(&raw.bytes) };
         return Ok(match parsed {
             Ok(Some(header)) => Ok((header, reader)),
             Ok(None) => Ok((Header::default(), LineReader::new(objects, sha256, 0, 0))),
@@ -259,6 +365,7 @@ impl Engine {
             length: input.length,
             end: input.offset + input.length,
             bytes,
+            is_too_long: input.length > LINE_BYTES,
         };
         match read_line(&raw, &header) {
             Reading::Job(line, expectation) => Ok((line, expectation)),

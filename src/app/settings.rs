@@ -41,6 +41,8 @@ pub struct Settings {
     pub http_timeout: Duration,
     /// `GLEANER_ON_RESULT_TIMEOUT`: how long a command may take that a result is handed on to.
     pub on_result_timeout: Duration,
+    /// Where runs are split into parts, and how many go out at once.
+    pub parts: Parts,
     /// The waits and choices behind a job's moves.
     pub policy: Policy,
 }
@@ -56,8 +58,28 @@ impl Default for Settings {
             concurrency: 16,
             http_timeout: Duration::from_secs(60),
             on_result_timeout: Duration::from_secs(10 * 60),
+            parts: Parts::default(),
             policy: Policy::default(),
         }
+    }
+}
+
+/// How batch runs go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// `GLEANER_PART_ROWS`.
+    pub rows: u64,
+    /// `GLEANER_PART_BYTES`.
+    pub bytes: u64,
+    /// `GLEANER_PART_TOKENS`: estimated, four bytes of a request each.
+    pub tokens: u64,
+    /// `GLEANER_BATCH_JOBS`: batch jobs under way at once.
+    pub at_once: usize,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self { rows: 200_000, bytes: 1_900_000_000, tokens: 2_500_000, at_once: 100 }
     }
 }
 
@@ -82,12 +104,13 @@ pub const NAMES: &[(&str, &str, &str)] = &[
     ("GLEANER_GATE_WAIT", "30s", "how long submission stops when Gemini refuses and names no time; doubles"),
     ("GLEANER_GATE_WAIT_MAX", "10m", "where that doubling ends"),
     ("GLEANER_ON_RESULT_TIMEOUT", "10m", "one command of --on-result"),
+    ("GLEANER_LIST_GAP", "2m", "between the two listings that prove a batch was not created"),
+    ("GLEANER_PART_ROWS", "200000", "where a batch run is split into parts: rows"),
+    ("GLEANER_PART_BYTES", "1900MB", "the same: bytes; Gemini takes files of at most 2 GB"),
+    ("GLEANER_PART_TOKENS", "2500000", "the same: estimated tokens; Gemini bounds those that wait, by tier"),
+    ("GLEANER_BATCH_JOBS", "100", "batch jobs under way at once"),
     ("GLEANER_LOG", "warn", "log filter for standard error, such as info or gleaner=debug"),
 ];
-
-/// Settings of batch runs: right names, which nothing here reads yet.
-const OF_BATCHES: [&str; 5] =
-    ["GLEANER_LIST_GAP", "GLEANER_PART_ROWS", "GLEANER_PART_BYTES", "GLEANER_PART_TOKENS", "GLEANER_BATCH_JOBS"];
 
 /// Where settings come from: a name in, its value out. An empty value counts as not set.
 pub type Source<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -106,12 +129,17 @@ impl Settings {
         duration(source, "GLEANER_DEADLINE", Duration::from_secs(1), &mut self.deadline)?;
         duration(source, "GLEANER_HTTP_TIMEOUT", at_least_a_moment, &mut self.http_timeout)?;
         duration(source, "GLEANER_ON_RESULT_TIMEOUT", at_least_a_moment, &mut self.on_result_timeout)?;
+        number(source, "GLEANER_PART_ROWS", 1..=u64::MAX, &mut self.parts.rows)?;
+        number(source, "GLEANER_PART_TOKENS", 1..=u64::MAX, &mut self.parts.tokens)?;
+        number(source, "GLEANER_BATCH_JOBS", 1..=10_000, &mut self.parts.at_once)?;
+        bytes(source, "GLEANER_PART_BYTES", &mut self.parts.bytes)?;
         let policy = &mut self.policy;
         duration(source, "GLEANER_SUBMIT_LEASE", Duration::from_millis(100), &mut policy.submit_lease)?;
         duration(source, "GLEANER_UNCLEAR_GRACE", Duration::ZERO, &mut policy.unclear_grace)?;
         duration(source, "GLEANER_POLL_MIN", at_least_a_moment, &mut policy.poll_min)?;
         duration(source, "GLEANER_POLL_MAX", at_least_a_moment, &mut policy.poll_max)?;
         duration(source, "GLEANER_NOT_FOUND_GRACE", Duration::ZERO, &mut policy.not_found_grace)?;
+        duration(source, "GLEANER_LIST_GAP", Duration::ZERO, &mut policy.list_gap)?;
         duration(source, "GLEANER_BACKOFF_BASE", Duration::ZERO, &mut policy.backoff_base)?;
         duration(source, "GLEANER_BACKOFF_MAX", Duration::ZERO, &mut policy.backoff_max)?;
         duration(source, "GLEANER_GATE_WAIT", at_least_a_moment, &mut policy.gate_wait)?;
@@ -123,7 +151,7 @@ impl Settings {
 
 /// Names in `given` that begin with `GLEANER_` and are no setting: most likely misspelt.
 pub fn unknown(given: impl Iterator<Item = String>) -> Vec<String> {
-    let known = |name: &str| NAMES.iter().any(|(known, ..)| *known == name) || OF_BATCHES.contains(&name);
+    let known = |name: &str| NAMES.iter().any(|(known, ..)| *known == name);
     given.filter(|name| name.starts_with("GLEANER_") && !name.starts_with("GLEANER_TEST_") && !known(name)).collect()
 }
 
@@ -168,6 +196,21 @@ fn duration(source: Source<'_>, name: &'static str, least: Duration, into: &mut 
         Err(error) => {
             let why = format!("{error}; durations are written 250ms, 10s, 15m, 72h");
             return Err(SettingError { name, value, why });
+        }
+    }
+    Ok(())
+}
+
+/// The largest file that Gemini takes (<https://ai.google.dev/gemini-api/docs/files>).
+const LARGEST_FILE: u64 = 2_000_000_000;
+
+fn bytes(source: Source<'_>, name: &'static str, into: &mut u64) -> Result<(), SettingError> {
+    let Some(value) = set(source, name) else { return Ok(()) };
+    match value.parse::<bytesize::ByteSize>() {
+        Ok(size) if (1..=LARGEST_FILE).contains(&size.0) => *into = size.0,
+        Ok(_) => return Err(SettingError { name, value, why: "it must be from 1B to 2GB".to_owned() }),
+        Err(error) => {
+            return Err(SettingError { name, value, why: format!("{error}; sizes are written 500kB, 100MB, 1900MB") });
         }
     }
     Ok(())
@@ -225,6 +268,9 @@ mod tests {
             ("GLEANER_CONCURRENCY", "-1"),
             ("GLEANER_ON_UNCLEAR", "retry"),
             ("GLEANER_SUBMIT_LEASE", "0s"),
+            ("GLEANER_PART_BYTES", "many"),
+            ("GLEANER_PART_BYTES", "3GB"),
+            ("GLEANER_PART_ROWS", "0"),
         ] {
             let source = |asked: &str| (asked == name).then(|| value.to_owned());
             let error = Settings::default().read(&source).unwrap_err();

@@ -79,6 +79,18 @@ pub(super) fn value(
     media: &[Media],
     expectation: &Expectation,
 ) -> Result<Box<RawValue>, (Judgement, String)> {
+    value_by(text, media, expectation, &|value| fits(value, expectation))
+}
+
+/// The same with a check that the caller keeps ready, for many answers to one expectation: it must say what
+/// [`fits`] says.
+pub(super) fn value_by(
+    text: &str,
+    media: &[Media],
+    expectation: &Expectation,
+    fits: &dyn Fn(&Value) -> Result<(), String>,
+) -> Result<Box<RawValue>, (Judgement, String)> {
+    let check = |value: &Value| fits(value).map_err(|message| unfit("extract:schema", message, expectation));
     if text.trim().is_empty() {
         if expectation.media && !expectation.json && !media.is_empty() {
             return written(&json!({"media": media.iter().map(pointed).collect::<Vec<_>>()}));
@@ -86,30 +98,37 @@ pub(super) fn value(
         return Err((Judgement::empty(), "the answer has no visible text".to_owned()));
     }
     if expectation.json {
-        return json_value(text, expectation);
+        return json_value(text, expectation, &check);
     }
-    check(&Value::String(text.trim().to_owned()), expectation)?;
+    check(&Value::String(text.trim().to_owned()))?;
     written(&Value::String(text.to_owned()))
 }
 
-fn json_value(text: &str, expectation: &Expectation) -> Result<Box<RawValue>, (Judgement, String)> {
+fn json_value(
+    text: &str,
+    expectation: &Expectation,
+    check: &dyn Fn(&Value) -> Result<(), (Judgement, String)>,
+) -> Result<Box<RawValue>, (Judgement, String)> {
     let no_json = |error: String| {
         unfit("extract:json", format!("the answer is not the JSON that was asked for: {error}"), expectation)
     };
     let text = unfenced(text);
     // As strict as a line: a name that an object repeats is an error, for readers differ on which one counts.
     let value = Json::parse(text).map_err(|error| no_json(error.to_string()))?.to_value();
-    check(&value, expectation)?;
+    check(&value)?;
     RawValue::from_string(raw::one_line(text)).map_err(|error| no_json(error.to_string()))
 }
 
-/// Checks against the schema, if there is one.
-fn check(value: &Value, expectation: &Expectation) -> Result<(), (Judgement, String)> {
+/// Whether a value fits the schema, if there is one.
+pub(super) fn fits(value: &Value, expectation: &Expectation) -> Result<(), String> {
     let Some(schema) = &expectation.schema else { return Ok(()) };
-    let fits = Schema::compile(schema)
-        .map_err(|error| format!("the schema {error}"))
-        .and_then(|schema| schema.check(value).map_err(|error| format!("the answer does not fit the schema: {error}")));
-    fits.map_err(|message| unfit("extract:schema", message, expectation))
+    fits_compiled(value, &Schema::compile(schema))
+}
+
+/// Whether a value fits a schema that was compiled, or that could not be.
+pub(super) fn fits_compiled(value: &Value, schema: &Result<Schema, String>) -> Result<(), String> {
+    let schema = schema.as_ref().map_err(|error| format!("the schema {error}"))?;
+    schema.check(value).map_err(|error| format!("the answer does not fit the schema: {error}"))
 }
 
 /// An answer that isn't what was asked for fails for good, unless `expect.retry` allows attempts.

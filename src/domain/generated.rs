@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::classify::{Judgement, Met, Verdict, classify};
@@ -23,6 +24,15 @@ const MESSAGE_CHARS: usize = 300;
 /// The judgement to act on, and a message for people that does not repeat the answer. A finish reason that this
 /// program doesn't know is `unknown`, with or without text: the answer may be cut.
 pub fn extract(response: &RawValue, expectation: &Expectation) -> Result<Box<RawValue>, (Judgement, String)> {
+    extract_by(response, expectation, &|value| extract::fits(value, expectation))
+}
+
+/// The same with a check that the caller keeps ready (see [`extract::value_by`]).
+pub(super) fn extract_by(
+    response: &RawValue,
+    expectation: &Expectation,
+    fits: &dyn Fn(&Value) -> Result<(), String>,
+) -> Result<Box<RawValue>, (Judgement, String)> {
     let fields = members(response).unwrap_or_default();
     let candidate =
         get(&fields, "candidates").and_then(elements).and_then(|all| all.into_iter().next()).and_then(members);
@@ -45,7 +55,7 @@ pub fn extract(response: &RawValue, expectation: &Expectation) -> Result<Box<Raw
         |part: &&BTreeMap<String, &RawValue>| get(part, "thought").is_none_or(|thought| thought.get() != "true");
     let text: String = parts.iter().filter(visible).filter_map(|part| field(part, "text")).collect();
     let media: Vec<Media> = parts.iter().enumerate().filter_map(|(index, part)| media(index, part)).collect();
-    extract::value(&text, &media, expectation)
+    extract::value_by(&text, &media, expectation, fits)
 }
 
 /// Its `usageMetadata`, unchanged; `null` when it has none.
@@ -101,7 +111,7 @@ fn snake(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

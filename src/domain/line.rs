@@ -3,6 +3,7 @@
 mod fields;
 mod header;
 mod job;
+mod row;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::json::{self, Fault, Json, JsonError, Member};
 
 pub use header::parse_header;
 pub use job::parse_line;
+pub use row::{ROW_BYTES, RowLine, agree, parse_row};
 
 /// The label under which a create carries the idempotency key, where Gemini and its billing show it.
 pub const KEY_LABEL: &str = "gleaner";

@@ -16,6 +16,7 @@ pub mod line;
 pub mod mask;
 pub mod moves;
 pub mod part;
+pub mod pass;
 pub mod policy;
 pub mod raw;
 pub mod schema;

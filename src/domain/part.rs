@@ -6,12 +6,16 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::intake::Cursor;
 use super::job::{JobKey, Lease, Rev, State, clip};
 use super::time::Millis;
 
 /// How many attempts that cost the rows nothing (a create refused for some of its lines) a part may have; later ones
 /// are charged, so that every part ends.
 pub const FREE_ATTEMPTS: usize = 16;
+
+/// The class of an attempt whose create Gemini refused as too much: its rows go out in halves.
+pub const TOO_LARGE: &str = "queue:too_large";
 
 /// The name of a part within its run: its number, from 1, and behind it an `a` or a `b` for each time that it was
 /// halved. A half's name sorts behind that of its whole.
@@ -81,6 +85,22 @@ pub struct Attempt {
     /// Refusals of the whole queue (429) in a row, met while nothing else of its model was under way.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refusals: u32,
+    /// Its output at Gemini, once it has ended with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Output>,
+}
+
+/// The output of a batch job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// `files/…`.
+    pub file: String,
+    /// How many rows it announces an outcome for.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub announced: u64,
+    /// How the job ended, when not as `SUCCEEDED`: the class of rows without a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
@@ -110,9 +130,13 @@ pub struct Sending {
     pub bytes: u64,
     /// Which of its rows' attempts it is, itself included.
     pub tries: u32,
-    /// Why it ended without an outcome for its rows, which then went on to the next attempt: `expired`, `permanent:400`.
+    /// Whether it cost its rows nothing: its create was refused for some of its lines, or as too large.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub free: bool,
+    /// Class and message with which it ended without an outcome for its rows, which then go on to the next attempt:
+    /// `expired`, `permanent:400`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<String>,
+    pub ended: Option<(String, String)>,
 }
 
 /// What a pass over an attempt's output is to be made of, written down before it begins: so that there is one pass of a
@@ -277,6 +301,9 @@ pub struct Part {
     pub rows: u64,
     /// Bytes of the object.
     pub bytes: u64,
+    /// How far the intake is read with it; none for a half.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upto: Option<Cursor>,
     /// Attempts that its rows had used before, as rows of the part that it is a half of.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub used: u32,
@@ -366,7 +393,31 @@ impl Part {
     /// Attempts that its open rows have used.
     #[must_use]
     pub fn tries(&self) -> u32 {
-        self.latest().map_or(self.used, |latest| latest.tries)
+        self.latest()
+            .map_or(self.used, |latest| if latest.free { latest.tries.saturating_sub(1) } else { latest.tries })
+    }
+
+    /// The attempt of that number.
+    #[must_use]
+    pub fn attempt(&self, number: u32) -> Option<&Sending> {
+        self.attempts.iter().find(|sending| sending.number == number)
+    }
+
+    /// Whether the rows of an attempt are with nobody else: it is the latest one, and no pass has said what becomes of
+    /// them.
+    #[must_use]
+    pub fn has_rows_of(&self, number: u32) -> bool {
+        !self.halved && self.latest().is_some_and(|latest| latest.number == number) && self.pass_of(number).is_none()
+    }
+
+    /// Whether an attempt that ended without an outcome may still bring one.
+    #[must_use]
+    pub fn may_come_late(&self) -> bool {
+        self.attempts.iter().any(|sending| {
+            sending.ended.is_some()
+                && !sending.free
+                && !self.passes.iter().any(|passed| passed.attempt == sending.number)
+        })
     }
 
     /// What its rows have become, over all passes.

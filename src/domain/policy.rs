@@ -38,6 +38,8 @@ pub struct Policy {
     pub poll_max: Duration,
     /// `GLEANER_NOT_FOUND_GRACE`.
     pub not_found_grace: Duration,
+    /// `GLEANER_LIST_GAP`.
+    pub list_gap: Duration,
     /// `GLEANER_BACKOFF_BASE`.
     pub backoff_base: Duration,
     /// `GLEANER_BACKOFF_MAX`.
@@ -100,6 +102,7 @@ impl Default for Policy {
             poll_min: Duration::from_secs(10),
             poll_max: Duration::from_secs(5 * 60),
             not_found_grace: Duration::from_secs(10 * 60),
+            list_gap: Duration::from_secs(2 * 60),
             backoff_base: Duration::from_secs(2),
             backoff_max: Duration::from_secs(30),
             gate_wait: Duration::from_secs(30),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
+use super::super::job::Mode;
 use super::super::json::{Json, Member};
 use super::fields::{Fields, is_create_field};
 use super::{Header, LineError, member, members_of, raw, text_of};
@@ -51,13 +52,14 @@ fn options(members: &[Member<'_>]) -> Result<Header, LineError> {
     if let Some(unknown) = options.members.iter().find(|member| !OPTIONS.contains(&member.name.as_ref())) {
         return Err(options.bad(&unknown.name, &format!("no such option; there are {}", OPTIONS.join(", "))));
     }
+    let mode = options.mode()?;
     Ok(Header {
-        mode: options.mode()?,
+        mode,
         model: options.text("model")?.map(str::to_owned),
         expect: options.object("expect")?.map(|expect| raw(expect.text)).transpose()?,
         deadline: deadline(&options)?,
         max_attempts: max_attempts(&options)?,
-        request: request(&options)?,
+        request: request(&options, mode)?,
     })
 }
 
@@ -82,19 +84,48 @@ fn max_attempts(options: &Fields<'_, '_>) -> Result<Option<u32>, LineError> {
     }
 }
 
-fn request(options: &Fields<'_, '_>) -> Result<Vec<(String, Box<RawValue>)>, LineError> {
+fn request(options: &Fields<'_, '_>, mode: Option<Mode>) -> Result<Vec<(String, Box<RawValue>)>, LineError> {
     let Some(Member { value: Json::Object(members), .. }) = options.object("request")? else { return Ok(Vec::new()) };
     let request = Fields::of_header("gleaner.request.", members);
+    if mode == Some(Mode::Batch) {
+        check_rows_fields(&request)?;
+    } else {
+        check_jobs_fields(&request, options)?;
+    }
+    members.iter().map(|field| Ok((field.name.clone().into_owned(), raw(field.text)?))).collect()
+}
+
+/// Fields for rows go into `generateContent` requests, whose fields Gemini checks when a batch is created.
+fn check_rows_fields(request: &Fields<'_, '_>) -> Result<(), LineError> {
+    if request.get("contents").is_some() {
+        return Err(request.bad("contents", "each row has its own"));
+    }
+    if request.get("model").is_some() {
+        return Err(request.bad("model", "the model of a run is gleaner.model"));
+    }
+    match request
+        .members
+        .iter()
+        .find(|member| ["input", "background", "store", "stream"].contains(&member.name.as_ref()))
+    {
+        Some(other) => {
+            Err(request.bad(&other.name, "a field of interactions; a row's request is a generateContent request"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_jobs_fields(request: &Fields<'_, '_>, options: &Fields<'_, '_>) -> Result<(), LineError> {
     request.check_create_fields()?;
     if request.get("input").is_some() {
         return Err(request.bad("input", "each line has its own"));
     }
-    if let Some(unknown) = members.iter().find(|member| !is_create_field(&member.name)) {
+    if let Some(unknown) = request.members.iter().find(|member| !is_create_field(&member.name)) {
         return Err(request.bad(&unknown.name, "the create call has no such field"));
     }
     if request.target()?.is_some() && options.get("model").is_some() {
         let twice = if request.get("agent").is_some() { "agent" } else { "model" };
         return Err(request.bad(twice, "gleaner.model names a model already"));
     }
-    members.iter().map(|field| Ok((field.name.clone().into_owned(), raw(field.text)?))).collect()
+    Ok(())
 }

@@ -37,7 +37,8 @@ fn refuse_other_kinds_of_line(members: &[Member<'_>]) -> Result<(), LineError> {
         return Err(Fields::of_line(members).bad(header::NAME, "options stand alone in the first line of a file"));
     }
     if has("key") && has("request") && !has("input") {
-        let message = "this looks like a row of a batch run ({\"key\", \"request\"}); a job's line has an input";
+        let message = "this looks like a row of a batch run ({\"key\", \"request\"}), which is run with --mode batch or under a \
+                       header that says so; a job's line has an input";
         return Err(LineError { class: "bad_line:row", message: message.to_owned() });
     }
     Ok(())

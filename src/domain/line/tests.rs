@@ -263,7 +263,7 @@ fn bad_lines_name_column_or_field() {
     assert_bad(
         r#"{"key": "row-1", "request": {"contents": []}}"#,
         "bad_line:row",
-        "this looks like a row of a batch run ({\"key\", \"request\"}); a job's line has an input",
+        "this looks like a row of a batch run ({\"key\", \"request\"}), which is run with --mode batch or under a header that says so; a job's line has an input",
     );
     let long = format!("{{\"input\": \"{}\"}}", "x".repeat(20_000_000));
     assert_bad(long, "bad_line:too_long", "the line is 20000013 bytes long; at most 20000000 are taken");

@@ -173,6 +173,7 @@ pub fn part(number: u32, rev: Rev) -> Part {
         rows: 10,
         bytes: 1000,
         tries: number,
+        free: false,
         ended: None,
     };
     Part {
@@ -187,8 +188,12 @@ pub fn part(number: u32, rev: Rev) -> Part {
         rows_at: format!("runs/{RUN}/{id}.jsonl"),
         rows: 10,
         bytes: 1000,
+        upto: Some(Cursor { offset: 1000, line: 11, jobs: 10, repeats: 0, bad_lines: 0 }),
         used: 1,
-        attempts: vec![sending(1), Sending { ended: Some("expired".to_owned()), ..sending(2) }],
+        attempts: vec![
+            sending(1),
+            Sending { ended: Some(("expired".to_owned(), "expired at Gemini".to_owned())), free: true, ..sending(2) },
+        ],
         intent: Some(Intent {
             attempt: 2,
             output: Some("answers/raw.jsonl".to_owned()),
