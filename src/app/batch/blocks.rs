@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::Bytes;
+use memchr::{memchr, memchr2, memrchr};
 use serde::Deserialize;
 
 use crate::app::engine::Trouble;
@@ -34,12 +35,17 @@ impl Block {
     /// Its lines, blank ones left out.
     pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         let mut at = self.at;
-        let cut = self.bytes.split_inclusive(|byte| *byte == b'\n').map(move |bytes| {
-            let line = Line { at, bytes: bytes.strip_suffix(b"\n").unwrap_or(bytes) };
-            at += bytes.len() as u64;
-            line
+        let mut rest = &*self.bytes;
+        let cut = std::iter::from_fn(move || {
+            let (bytes, after) = rest.split_at_checked(memchr(b'\n', rest).unwrap_or(rest.len()))?;
+            let ended = !after.is_empty();
+            let line = (ended || !bytes.is_empty()).then_some(Line { at, bytes })?;
+            rest = after.get(1..).unwrap_or_default();
+            at += bytes.len() as u64 + u64::from(ended);
+            Some(line)
         });
-        cut.filter(|line| !line.bytes.trim_ascii().is_empty())
+        // Most lines show at once that they aren't blank.
+        cut.filter(|line| line.bytes.first() == Some(&b'{') || !line.bytes.trim_ascii().is_empty())
     }
 }
 
@@ -79,7 +85,7 @@ impl<'a> Blocks<'a> {
             let from = self.at + self.begun.len() as u64;
             let chunk = self.objects.read(&self.name, from..from + CHUNK).await?;
             self.at_end = (chunk.len() as u64) < CHUNK;
-            let whole = match chunk.iter().rposition(|byte| *byte == b'\n') {
+            let whole = match memrchr(b'\n', &chunk) {
                 _ if self.at_end => chunk.len(),
                 Some(last) => last + 1,
                 None => 0,
@@ -130,7 +136,7 @@ pub fn key_of(line: &[u8]) -> Result<Cow<'_, str>, String> {
 fn quick_key(line: &[u8]) -> Option<&str> {
     let rest = line.strip_prefix(b"{\"key\":")?;
     let rest = rest.strip_prefix(b" ").unwrap_or(rest).strip_prefix(b"\"")?;
-    let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    let end = memchr2(b'"', b'\\', rest)?;
     let (key, after) = rest.split_at_checked(end)?;
     if after.first() != Some(&b'"') {
         return None;

@@ -11,7 +11,6 @@ mod window;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 use thiserror::Error;
 
 use self::index::{Index, Kind, Place};
@@ -21,6 +20,7 @@ use super::report::RunProgress;
 use crate::app::engine::{Engine, Trouble};
 use crate::domain::intake::Intake;
 use crate::domain::part::Part;
+use crate::domain::pass::find;
 
 /// What became of the rows of a run, as far as they were merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -159,7 +159,7 @@ impl Merging<'_> {
         self.merged.discarded += 1;
         if self.with_dead {
             let message = self.intake.cancelled.as_deref().unwrap_or("given up by a person");
-            let line = DeadLine { key, error: Blame { class: "discarded", message, attempts } };
+            let line = NoResult { key, error: Blame { class: "discarded", message, attempts } };
             self.window.push(Slot::Text(serde_json::to_vec(&line).map_err(io::Error::other)?));
         }
         Ok(())
@@ -181,24 +181,25 @@ impl Merging<'_> {
     }
 }
 
+/// What stands in the place of a row without a result.
 #[derive(Serialize)]
-struct DeadLine<T> {
-    key: T,
-    error: Blame<T>,
+struct NoResult<'a> {
+    key: &'a str,
+    error: Blame<'a>,
 }
 
 #[derive(Serialize)]
-struct Blame<T> {
-    class: T,
-    message: T,
+struct Blame<'a> {
+    class: &'a str,
+    message: &'a str,
     attempts: u32,
 }
 
 /// A line of a file of dead rows, without its request.
 fn dead_line(line: &[u8]) -> Result<Vec<u8>, String> {
-    let dead: super::row::DeadFileLine<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let error = Blame::<&RawValue> { class: dead.class, message: dead.message, attempts: dead.attempts };
-    serde_json::to_vec(&DeadLine { key: dead.key, error }).map_err(|error| error.to_string())
+    let dead = find::dead(str::from_utf8(line).map_err(|error| error.to_string())?)?;
+    let error = Blame { class: &dead.class, message: &dead.message, attempts: dead.attempts };
+    serde_json::to_vec(&NoResult { key: &dead.key, error }).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -211,7 +212,7 @@ mod tests {
         let told = dead_line(line.as_bytes()).unwrap();
         assert_eq!(
             String::from_utf8(told).unwrap(),
-            r#"{"key":"日\u672c","error":{"class":"permanent:400","message":"no\nsuch","attempts":2}}"#
+            r#"{"key":"日本","error":{"class":"permanent:400","message":"no\nsuch","attempts":2}}"#
         );
         assert!(dead_line(b"{}").is_err());
     }

@@ -3,15 +3,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use sha2::{Digest, Sha256};
-
 use crate::app::batch::blocks::{Blocks, broken, key_of};
 use crate::app::engine::Trouble;
 use crate::domain::part::{File, Part};
+use crate::domain::pass::KeyName;
 use crate::ports::objects::Objects;
-
-/// What stands for a key in memory: the first 16 bytes of its sha256.
-type Name = [u8; 16];
 
 /// What a line says of its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +32,7 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 pub(super) struct Index {
     files: Vec<String>,
-    places: HashMap<Name, Place>,
+    places: HashMap<KeyName, Place>,
 }
 
 impl Index {
@@ -66,7 +62,7 @@ impl Index {
             for line in block.lines() {
                 let key = key_of(line.bytes).map_err(|why| broken(&name, line.at, &why))?;
                 let place = Place { file, kind, length: number(line.bytes.len())?, at: line.at };
-                match self.places.entry(name_of(&key)) {
+                match self.places.entry(KeyName::of(&key)) {
                     Entry::Vacant(free) => drop(free.insert(place)),
                     Entry::Occupied(mut taken) if taken.get().kind == Kind::Dead && kind == Kind::Result => {
                         taken.insert(place);
@@ -81,7 +77,7 @@ impl Index {
 
     /// Where the line of a row lies; once, since a key is a row's alone.
     pub fn take(&mut self, key: &str) -> Option<Place> {
-        self.places.remove(&name_of(key))
+        self.places.remove(&KeyName::of(key))
     }
 
     /// The object of that number.
@@ -99,11 +95,4 @@ impl Index {
             self.name(stray.file)
         ))
     }
-}
-
-fn name_of(key: &str) -> Name {
-    let digest: [u8; 32] = Sha256::digest(key.as_bytes()).into();
-    let mut name = Name::default();
-    name.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
-    name
 }
