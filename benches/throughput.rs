@@ -162,7 +162,7 @@ async fn run(jobs: usize) {
     }
     std::fs::write(&file, lines).unwrap();
     let start = Instant::now();
-    let landed = land(&engine, &file).await.unwrap();
+    let landed = land(&engine, &file, None).await.unwrap();
     let landing = start.elapsed();
     let drove = drive(&engine, &landed.intake.sha256, |_, _| {}).await.unwrap();
     let took = start.elapsed();

@@ -122,7 +122,7 @@ async fn take(
 /// Trouble; the file stays where it is. A crash before the end does no harm: the same file lands as the same intake.
 pub async fn land_arrival(engine: &Engine, inbox: &dyn Inbox, arrival: &Arrival) -> Result<Emptied, Trouble> {
     let source = Arrived { inbox, arrival };
-    let outcome = match land_from(engine, &source).await {
+    let outcome = match land_from(engine, &source, None).await {
         Ok(landed) => {
             tell(&source, &landed);
             Emptied { landed: 1, ..Emptied::default() }

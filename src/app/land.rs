@@ -13,10 +13,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
 use self::source::{LocalFile, Reader, Source};
 use super::engine::{Engine, Trouble};
-use super::lines::{Reading, check_mode, header, object_name, read_line};
-use crate::domain::intake::{Cursor, Intake};
+use super::lines::{LineReader, Reading, ReadingRow, RowReader, check_mode, header, object_name, read_line};
+use crate::domain::intake::{Cursor, Intake, Run, run_key};
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Mode, State};
+use crate::domain::line::{Header, LineError, agree};
 use crate::domain::moves::Now;
 use crate::ports::ledger::CreateError;
 
@@ -56,36 +57,32 @@ pub struct Landed {
     /// Whether the first line that holds something is no whole JSON object: as in a file that is one JSON text over
     /// many lines.
     pub begins_badly: bool,
+    /// Whether that line is a row of a batch run, although the file is none.
+    pub begins_with_a_row: bool,
 }
 
 /// Takes a file on this machine in, as [`land_from`] does.
 ///
 /// # Errors
 /// As [`land_from`].
-pub async fn land(engine: &Engine, path: &Path) -> Result<Landed, LandError> {
-    land_from(engine, &LocalFile(path)).await
+pub async fn land(engine: &Engine, path: &Path, mode: Option<Mode>) -> Result<Landed, LandError> {
+    land_from(engine, &LocalFile(path), mode).await
 }
 
-/// Takes an intake in. Handing in the same bytes again finds the intake of the first time.
+/// Takes an intake in, in the mode that its header names, or in `mode`, which the header may not contradict. Handing in the
+/// same bytes again finds the intake of the first time.
 ///
 /// # Errors
 /// A file that can't be used, with what is wrong; or trouble.
-pub async fn land_from(engine: &Engine, source: &dyn Source) -> Result<Landed, LandError> {
+pub async fn land_from(engine: &Engine, source: &dyn Source, mode: Option<Mode>) -> Result<Landed, LandError> {
     let shown = source.shown();
     let Contents { sha256, bytes, head } = digest(source).await?;
     check_head(&head).map_err(|why| LandError::Unusable(format!("{shown}: {why}")))?;
     if let Some(Item::Intake(intake)) = engine.ledger.get(&ItemId::intake(&sha256)).await.map_err(Trouble::from)? {
-        return Ok(Landed {
-            intake,
-            before: true,
-            unsent: BTreeSet::new(),
-            bad: Vec::new(),
-            bad_lines: 0,
-            begins_badly: false,
-        });
+        return as_before(intake, &shown, mode);
     }
     store(engine, source, &sha256, bytes).await?;
-    let scan = scan(engine, &sha256, &shown).await?;
+    let (scan, run) = scan(engine, &sha256, &shown, mode).await?;
     if scan.lines == 0 {
         return Err(LandError::Unusable(format!("{shown}: the file holds no jobs")));
     }
@@ -103,25 +100,46 @@ pub async fn land_from(engine: &Engine, source: &dyn Source) -> Result<Landed, L
         landed_at: now,
         mixed: scan.targets.len() > 1,
         on_result: None,
-        run: None,
+        run,
         cancelled: None,
         cursor: scan.start,
     };
-    let (intake, before) = match engine.create(&Item::Intake(intake.clone())).await {
-        Ok(()) => (intake, false),
+    let intake = match engine.create(&Item::Intake(intake.clone())).await {
+        Ok(()) => intake,
         Err(CreateError::Exists(found)) => match *found {
-            Item::Intake(intake) => (intake, true),
+            Item::Intake(intake) => return as_before(intake, &shown, mode),
             other => return Err(Trouble::NeedsPerson(format!("the ledger item {} is no intake", other.id())).into()),
         },
         Err(CreateError::Ledger(error)) => return Err(Trouble::from(error).into()),
     };
     Ok(Landed {
         intake,
-        before,
+        before: false,
         unsent: scan.unsent,
         bad: scan.bad,
         bad_lines: scan.bad_lines,
         begins_badly: scan.begins_badly,
+        begins_with_a_row: scan.begins_with_a_row,
+    })
+}
+
+/// The intake of the first time. What it was taken in as stays.
+fn as_before(intake: Intake, shown: &str, mode: Option<Mode>) -> Result<Landed, LandError> {
+    let is_run = intake.run.is_some();
+    if mode.is_some_and(|mode| (mode == Mode::Batch) != is_run) {
+        let as_what = if is_run { "a batch run" } else { "a file of jobs" };
+        return Err(LandError::Unusable(format!(
+            "{shown}: these bytes were taken in before as {as_what}, and stay that"
+        )));
+    }
+    Ok(Landed {
+        intake,
+        before: true,
+        unsent: BTreeSet::new(),
+        bad: Vec::new(),
+        bad_lines: 0,
+        begins_badly: false,
+        begins_with_a_row: false,
     })
 }
 
@@ -247,19 +265,67 @@ struct Scan {
     bad: Vec<String>,
     bad_lines: u64,
     begins_badly: bool,
+    begins_with_a_row: bool,
 }
 
-/// Looks through every line once: what is wrong is told at hand-in and not in the night.
-async fn scan(engine: &Engine, sha256: &str, shown: &str) -> Result<Scan, LandError> {
-    let (header, mut reader) = header(&*engine.objects, sha256)
+impl Scan {
+    fn bad(&mut self, shown: &str, line: u64, error: &LineError) {
+        if self.lines == 0 {
+            self.begins_badly = matches!(error.class, "bad_line:json" | "bad_line:not_an_object");
+            self.begins_with_a_row = error.class == "bad_line:row";
+        }
+        self.bad_lines += 1;
+        if self.bad.len() < BAD_LINES_TOLD {
+            self.bad.push(format!("{shown}:{line}: {}: {}", error.class, error.message));
+        }
+    }
+}
+
+/// Looks through every line once: what is wrong is told at hand-in and not in the night. With it, what the intake is as a
+/// run, if it is one.
+async fn scan(
+    engine: &Engine,
+    sha256: &str,
+    shown: &str,
+    mode: Option<Mode>,
+) -> Result<(Scan, Option<Run>), LandError> {
+    let (header, reader) = header(&*engine.objects, sha256)
         .await?
         .map_err(|(line, error)| LandError::Unusable(format!("{shown}:{line}: {}", error.message)))?;
-    if let Some(mode) = header.mode {
-        check_mode(mode).map_err(|why| LandError::Unusable(format!("{shown}:1: gleaner.{why}")))?;
+    if let Some(mode) = mode {
+        agree(&header, mode).map_err(|error| LandError::Unusable(format!("{shown}: {}", error.message)))?;
     }
+    match mode.or(header.mode) {
+        Some(Mode::Batch) => {
+            let run = run_of(engine, sha256, &header);
+            let scan = scan_rows(header, reader.of_rows(), shown).await?;
+            Ok((scan, Some(run)))
+        }
+        Some(mode) => {
+            check_mode(mode).map_err(|why| LandError::Unusable(format!("{shown}:1: gleaner.{why}")))?;
+            Ok((scan_jobs(&header, reader, shown).await?, None))
+        }
+        None => Ok((scan_jobs(&header, reader, shown).await?, None)),
+    }
+}
+
+fn run_of(engine: &Engine, sha256: &str, header: &Header) -> Run {
+    let settings = &engine.settings;
+    Run {
+        key: run_key(sha256),
+        model: header.model.clone().unwrap_or_else(|| settings.model.clone()),
+        max_attempts: header.max_attempts.unwrap_or(settings.max_attempts),
+        deadline_s: header.deadline.unwrap_or(settings.deadline).as_secs().max(1),
+        parts: 0,
+        held: None,
+        let_go: Vec::new(),
+    }
+}
+
+async fn scan_jobs(header: &Header, mut reader: LineReader<'_>, shown: &str) -> Result<Scan, LandError> {
     let mut scan = Scan { start: reader.cursor(), ..Scan::default() };
     while let Some(raw) = reader.next().await? {
-        match read_line(&raw, &header) {
+        match read_line(&raw, header) {
             Reading::Nothing => continue,
             Reading::Job(line, _) => {
                 scan.unsent.extend(line.unsent);
@@ -267,14 +333,22 @@ async fn scan(engine: &Engine, sha256: &str, shown: &str) -> Result<Scan, LandEr
                     scan.targets.insert((line.mode, line.target));
                 }
             }
-            Reading::Bad(error) => {
-                let is_no_object = matches!(error.class, "bad_line:json" | "bad_line:not_an_object");
-                scan.begins_badly |= scan.lines == 0 && is_no_object;
-                scan.bad_lines += 1;
-                if scan.bad.len() < BAD_LINES_TOLD {
-                    scan.bad.push(format!("{shown}:{}: {}: {}", raw.line, error.class, error.message));
-                }
-            }
+            Reading::Bad(error) => scan.bad(shown, raw.line, &error),
+        }
+        scan.lines += 1;
+    }
+    Ok(scan)
+}
+
+async fn scan_rows(header: Header, mut reader: LineReader<'_>, shown: &str) -> Result<Scan, LandError> {
+    let mut scan = Scan { start: reader.cursor(), ..Scan::default() };
+    let mut rows =
+        RowReader::new(header).map_err(|error| LandError::Unusable(format!("{shown}:1: {}", error.message)))?;
+    while let Some(raw) = reader.next().await? {
+        match rows.read(&raw) {
+            ReadingRow::Nothing => continue,
+            ReadingRow::Row(row) => scan.unsent.extend(row.unsent),
+            ReadingRow::Bad(error) => scan.bad(shown, raw.line, &error),
         }
         scan.lines += 1;
     }

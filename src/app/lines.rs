@@ -238,6 +238,7 @@ pub struct RowReader {
     /// What rows asked for, and what is wrong with it.
     asked: HashMap<String, Option<String>>,
     keys: HashSet<KeyName>,
+    last: Option<KeyName>,
 }
 
 impl RowReader {
@@ -249,7 +250,7 @@ impl RowReader {
         let expect = header.expect.as_deref().map(|raw| serde_json::from_str(raw.get())).transpose();
         let expect = expect
             .map_err(|error| LineError { class: "bad_line:header", message: format!("gleaner.expect: {error}") })?;
-        Ok(Self { header, expect, asked: HashMap::new(), keys: HashSet::new() })
+        Ok(Self { header, expect, asked: HashMap::new(), keys: HashSet::new(), last: None })
     }
 
     /// Understands one line after the header. A key that an earlier line had makes it a bad line.
@@ -272,11 +273,20 @@ impl RowReader {
         if let Some(message) = self.ask(&row.asks) {
             return Err(LineError { class: "bad_line:field", message: format!("request.{message}") });
         }
-        if !self.keys.insert(KeyName::of(&row.key)) {
+        let name = KeyName::of(&row.key);
+        if !self.keys.insert(name) {
             let message = format!("key: an earlier row has {:?} too; keys are unique within a run", clip(&row.key, 64));
-            return Err(LineError { class: "bad_line:repeated_key", message });
+            return Err(LineError { class: REPEATED_KEY, message });
         }
+        self.last = Some(name);
         Ok(())
+    }
+
+    /// Forgets the last row's key: that row will be read again.
+    pub fn forget_last(&mut self) {
+        if let Some(name) = self.last.take() {
+            self.keys.remove(&name);
+        }
     }
 
     /// What is wrong with what a row asks for.
@@ -293,6 +303,9 @@ impl RowReader {
         wrong
     }
 }
+
+/// The class of a row whose key an earlier one has.
+pub const REPEATED_KEY: &str = "bad_line:repeated_key";
 
 /// How many different requests are remembered, contents aside.
 const ASKED: usize = 1000;

@@ -74,7 +74,7 @@ pub async fn take_lines(engine: &Engine, gates: &Gates<'_>, intake: Intake, unti
 }
 
 /// Takes the intake's lease. None: somebody else has it, or was faster.
-async fn lease(engine: &Engine, intake: Intake) -> Result<Option<Intake>, Trouble> {
+pub(super) async fn lease(engine: &Engine, intake: Intake) -> Result<Option<Intake>, Trouble> {
     let now = engine.now();
     let held = intake.lease.as_ref().is_some_and(|lease| lease.until > now.at);
     if held || intake.state != State::Reading {
@@ -369,7 +369,7 @@ async fn write_down(
 
 /// Ends the lease of an intake that somebody changed beside it, a cancel most likely. The stored cursor stays: the
 /// next holder meets every line again that was taken since.
-async fn let_go(engine: &Engine, intake: &Intake) -> Result<(), Trouble> {
+pub(super) async fn let_go(engine: &Engine, intake: &Intake) -> Result<(), Trouble> {
     let stored = engine.ledger.get(&ItemId::intake(&intake.sha256)).await?;
     let (Some(Item::Intake(stored)), Some(own)) = (stored, &intake.lease) else { return Ok(()) };
     if stored.lease.as_ref().is_none_or(|lease| lease.holder != own.holder) {

@@ -23,7 +23,7 @@ pub async fn run(context: &Context, args: &Run) -> Result<Exit, Stop> {
 }
 
 async fn drive_file(context: &Context, engine: &Engine, args: &Run) -> Result<Exit, Stop> {
-    let landed = land(engine, &args.file).await?;
+    let landed = land(engine, &args.file, None).await?;
     report_landing(context, &args.file, &landed);
     if let Some(command) = &args.work.on_result {
         hand_results_to(engine, landed.intake.clone(), command).await?;

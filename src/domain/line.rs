@@ -46,7 +46,8 @@ pub struct Header {
 #[error("{message}")]
 pub struct LineError {
     /// `bad_line:utf8`, `bad_line:json`, `bad_line:duplicate_name`, `bad_line:number`, `bad_line:not_an_object`,
-    /// `bad_line:field`, `bad_line:row`, `bad_line:header`, `bad_line:too_long`.
+    /// `bad_line:field`, `bad_line:row`, `bad_line:header`, `bad_line:too_long`,
+    /// `bad_line:repeated_key`.
     pub class: &'static str,
     /// What is wrong, naming the field or the column (from 1, in characters). It quotes at most a few dozen
     /// characters of the line.

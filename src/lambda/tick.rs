@@ -74,7 +74,7 @@ pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Er
 
 /// Lands the event's own jobs. Returns the sha256 of their intake.
 async fn land_jobs(engine: &Engine, lines: Lines) -> Result<String, Error> {
-    let landed = land_from(engine, &lines).await?;
+    let landed = land_from(engine, &lines, None).await?;
     tell(&lines, &landed);
     Ok(landed.intake.sha256)
 }

@@ -67,7 +67,7 @@ impl World {
         let path = self.folder.path().join("jobs.jsonl");
         let lines = (0..jobs).map(|n| format!("{{\"input\": \"Summarize chapter {n} in one sentence.\"}}\n"));
         std::fs::write(&path, lines.collect::<String>()).unwrap();
-        land(&self.engine, &path).await.unwrap().intake.sha256
+        land(&self.engine, &path, None).await.unwrap().intake.sha256
     }
 
     pub async fn tick(&self) -> Ticked {

@@ -245,7 +245,7 @@ async fn a_pause_outlives_everything_but_a_resume() {
     pause(&world.engine, "holidays").await.unwrap();
     let path = world.path("later.jsonl");
     std::fs::write(&path, text("Later.")).unwrap();
-    let later = gleaner::app::land::land(&world.engine, &path).await.unwrap().intake.sha256;
+    let later = gleaner::app::land::land(&world.engine, &path, None).await.unwrap().intake.sha256;
     assert_eq!(world.until_over(&first).await.tally.consumed, 3, "collection goes on");
     world.pass(HOUR * 100, HOUR).await;
     let restarted = world.second();

@@ -192,7 +192,7 @@ impl World {
     pub async fn try_land(&self, name: &str, text: impl AsRef<[u8]>) -> Result<Landed, LandError> {
         let path = self.path(name);
         std::fs::write(&path, text).unwrap();
-        land(&self.engine, &path).await
+        land(&self.engine, &path, None).await
     }
 
     /// The same for a file that must land. Returns its sha256.

@@ -283,14 +283,11 @@ async fn end_in(
         }
         return Ok(End::Died(letter(engine, family, settling).await?.blame));
     }
-    let lost = part.attempts.iter().find(|sending| sending.number == attempt).and_then(|sending| sending.ended.clone());
     if part.pass_of(attempt).is_some() {
         return Ok(End::Failed(failure(engine, intake, family, part, job).await?));
     }
-    Ok(lost.map_or(End::Open, |class| {
-        let message = job.and_then(|job| job.message.clone()).unwrap_or_default();
-        End::Lost(Blame { class, message })
-    }))
+    let ended = part.attempt(attempt).and_then(|sending| sending.ended.clone());
+    Ok(ended.map_or(End::Open, |(class, message)| End::Lost(Blame { class, message })))
 }
 
 /// Why the row failed in an attempt whose output was judged: as the pass judged it.
@@ -335,7 +332,7 @@ async fn waits(engine: &Engine, intake: &Intake, key: &str) -> Result<bool, Trou
         return Ok(false);
     }
     let cursor = intake.cursor;
-    let mut lines = LineReader::new(&*engine.objects, &intake.sha256, cursor.offset, cursor.line);
+    let mut lines = LineReader::new(&*engine.objects, &intake.sha256, cursor.offset, cursor.line).of_rows();
     while let Some(line) = lines.next().await? {
         if super::blocks::key_of(&line.bytes).is_ok_and(|found| found == key) {
             return Ok(true);
