@@ -37,9 +37,11 @@ pub async fn cancel(context: &Context, args: &Cancel) -> Result<Exit, Stop> {
             let outcome = cancel_bad_line(&desk.engine, bad, &args.reason).await?;
             report(context, &[Line { id, outcome }], None)
         }
-        Item::Part(_) | Item::DeadRow(_) | Item::DeadGroup(_) => {
-            Err(Stop::Usage(format!("{} is a part of a run; cancel the run by its name", args.id)))
-        }
+        Item::Part(_) | Item::DeadRow(_) | Item::DeadGroup(_) => Err(Stop::Usage(format!(
+            "{} is a part of a batch run, or rows of one that died; only the whole run is cancelled, by its name:\n  {}",
+            args.id,
+            see(context, "cancel RUN")
+        ))),
         Item::Gate(_) => Err(Stop::Usage(format!(
             "{} is a gate, which opens by itself, or by:\n  {}",
             args.id,

@@ -191,7 +191,10 @@ mod tests {
                 assert_eq!(block.at, at);
                 at += block.bytes.len() as u64;
                 for line in block.lines() {
-                    assert_eq!(text.get(line.at as usize..).unwrap().as_bytes().get(..line.bytes.len()), Some(line.bytes));
+                    assert_eq!(
+                        text.get(line.at as usize..).unwrap().as_bytes().get(..line.bytes.len()),
+                        Some(line.bytes)
+                    );
                     found.push(line.bytes.len());
                 }
             }

@@ -70,8 +70,14 @@ pub async fn merge(
     out: &mut (dyn Write + Send),
 ) -> Result<Merged, MergeError> {
     let waiting = intake.lines.saturating_sub(intake.cursor.taken());
-    let mut merging =
-        Merging { engine, intake, with_dead, out, merged: Merged { waiting, ..Merged::default() }, window: Window::default() };
+    let mut merging = Merging {
+        engine,
+        intake,
+        with_dead,
+        out,
+        merged: Merged { waiting, ..Merged::default() },
+        window: Window::default(),
+    };
     for family in families(&progress.parts) {
         merging.family(family).await?;
     }
@@ -208,7 +214,8 @@ mod tests {
 
     #[test]
     fn a_dead_row_is_told_without_its_request_and_in_its_own_words() {
-        let line = r#"{"key":"日\u672c","class":"permanent:400","message":"no\nsuch","attempts":2,"request":{"contents":[]}}"#;
+        let line =
+            r#"{"key":"日\u672c","class":"permanent:400","message":"no\nsuch","attempts":2,"request":{"contents":[]}}"#;
         let told = dead_line(line.as_bytes()).unwrap();
         assert_eq!(
             String::from_utf8(told).unwrap(),
