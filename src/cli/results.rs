@@ -35,8 +35,8 @@ pub async fn results(context: &Context, args: &Results) -> Result<Exit, Stop> {
     let Some(run) = &progress.run else { return Err(Stop::Usage(format!("{} is no batch run", args.run))) };
     let merging = Merging { engine: &desk.engine, intake: &progress.intake, run, with_dead: args.with_dead };
     let merged = match &args.output {
-        Some(file) => merging.into_file(file).await?,
-        None => match merging.onto_standard_output().await? {
+        Some(file) => merging.to_file(file).await?,
+        None => match merging.to_standard_output().await? {
             Some(merged) => merged,
             None => return Ok(Exit::Done),
         },
@@ -80,16 +80,16 @@ struct Merging<'a> {
 }
 
 impl Merging<'_> {
-    async fn into(&self, out: &mut (dyn Write + Send)) -> Result<Merged, MergeError> {
+    async fn to(&self, out: &mut (dyn Write + Send)) -> Result<Merged, MergeError> {
         merge(self.engine, self.intake, self.run, self.with_dead, out).await
     }
 
     /// The whole file or none: another one of that name stays until this one is written.
-    async fn into_file(&self, file: &Path) -> Result<Merged, Stop> {
+    async fn to_file(&self, file: &Path) -> Result<Merged, Stop> {
         let unwritable = |error: &io::Error| Stop::Person(format!("{} can't be written: {error}", file.display()));
         let written = temporary(file).map_err(|error| unwritable(&error))?;
         let mut out = BufWriter::with_capacity(BUFFER, written);
-        let merged = match self.into(&mut out).await {
+        let merged = match self.to(&mut out).await {
             Ok(merged) => merged,
             Err(MergeError::Trouble(trouble)) => return Err(trouble.into()),
             Err(MergeError::Out(error)) => return Err(unwritable(&error)),
@@ -101,12 +101,12 @@ impl Merging<'_> {
     }
 
     /// None: the reader has gone away, as in `| head`, which is a quiet end.
-    async fn onto_standard_output(&self) -> Result<Option<Merged>, Stop> {
+    async fn to_standard_output(&self) -> Result<Option<Merged>, Stop> {
         let out = io::stdout();
         let is_watched = out.is_terminal();
         let mut buffered = BufWriter::with_capacity(BUFFER, out);
         let merged =
-            if is_watched { self.into(&mut Harmless(&mut buffered)).await } else { self.into(&mut buffered).await };
+            if is_watched { self.to(&mut Harmless(&mut buffered)).await } else { self.to(&mut buffered).await };
         match merged {
             Ok(merged) => Ok(Some(merged)),
             Err(MergeError::Trouble(trouble)) => Err(trouble.into()),

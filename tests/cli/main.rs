@@ -8,7 +8,10 @@ mod common;
 mod handing_on;
 mod holding;
 mod looking;
+mod made_run;
+mod merging;
 mod refusing;
+mod rows;
 mod running;
 
 use std::path::{Path, PathBuf};
