@@ -8,8 +8,18 @@
     reason = "a test stops at what it did not expect"
 )]
 
+#[path = "gemini_client/batches.rs"]
+mod batches;
+#[path = "gemini_client/downloads.rs"]
+mod downloads;
+#[path = "gemini_client/ends.rs"]
+mod ends;
+#[path = "gemini_client/parts.rs"]
+mod parts;
 #[path = "gemini_client/raw.rs"]
 mod raw;
+#[path = "gemini_client/uploads.rs"]
+mod uploads;
 
 use std::process::Command;
 use std::sync::Arc;

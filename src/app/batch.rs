@@ -1,8 +1,34 @@
 //! Batch runs: rows that go out in parts, attempt after attempt, each accounted for (design, section 5).
+//!
+//! | file | does |
+//! |---|---|
+//! | `cut` | the intake into parts |
+//! | `part` | brings a part on: its next attempt, its dead letters, its end |
+//! | `send` | an attempt's rows uploaded, its batch created once |
+//! | `look` | batch jobs looked at, unclear ones found by their name |
+//! | `settle` | Gemini's output brought down, and a pass over it that counts once |
+//! | `back` | an attempt that brought nothing: its rows go to the next one |
+//! | `pass`, `blocks`, `feed` | the pass over objects of any size |
+//! | `dead`, `halve`, `hold`, `cancel` | dead letters of rows; parts that are too much; what a person does |
+//! | `report` | how far a run is |
+//! | `row`, `merge`, `lines` | what became of one row; the results of all as one file |
 
+mod back;
 pub mod blocks;
+pub mod cancel;
 pub mod cut;
-pub mod feed;
+mod dead;
+mod feed;
+mod files;
+mod halve;
+pub mod hold;
+mod items;
+pub mod lines;
+pub mod look;
 pub mod merge;
+pub mod part;
+pub mod pass;
 pub mod report;
 pub mod row;
+pub mod send;
+pub mod settle;

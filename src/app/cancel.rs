@@ -171,11 +171,15 @@ pub async fn cancel_intake(engine: &Engine, intake: Intake, reason: &str) -> Res
 }
 
 /// Marks it, so that whoever takes its lines next discards them.
-async fn mark(engine: &Engine, intake: Intake, reason: &str) -> Result<(), Trouble> {
+pub(super) async fn mark(engine: &Engine, intake: Intake, reason: &str) -> Result<(), Trouble> {
     let change = |intake: &mut Intake, now: Now<'_>| {
-        let news = intake.state == State::Reading && intake.cancelled.is_none();
+        // The parts of a run wait on when all of it is read.
+        let has_more = intake.state == State::Reading || intake.run.is_some();
+        let news = has_more && intake.cancelled.is_none();
         if news {
             intake.cancelled = Some(reason.to_owned());
+        }
+        if news && intake.state == State::Reading {
             intake.due_at = Some(intake.lease.as_ref().map_or(now.at, |lease| lease.until));
         }
         news

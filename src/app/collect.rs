@@ -7,14 +7,17 @@ use futures::{StreamExt, stream};
 use sha2::{Digest, Sha256};
 use tracing::{debug, error, info, warn};
 
+use super::batch;
 use super::consume;
 use super::engine::{Engine, Trouble};
 use super::gates::IN_A_ROW;
 use super::look::{Seen, look_at};
 use super::submit::PAGE;
+use super::work::hand_over_attempt;
 use crate::domain::interaction::Interaction;
 use crate::domain::item::Item;
 use crate::domain::job::{Job, Rev, State};
+use crate::domain::moves::Now;
 use crate::domain::step::{Action, step};
 use crate::domain::time::Millis;
 
@@ -93,14 +96,25 @@ pub(super) async fn step_one(engine: &Engine, item: Item) -> Result<bool, Troubl
             warn!(job.key = %job.key, job.attempt = job.attempts, "a reservation ran out: unclear");
             let nonce = job.nonce.clone();
             let why = "its sender ended or stalled before it wrote down an answer";
-            engine.change_if(&job, |job, now| job.unclear(&nonce, why, now)).await?;
+            let change = |job: &mut Job, now: Now<'_>| {
+                let news = job.unclear(&nonce, why, now);
+                job.look_for_name(now);
+                news
+            };
+            engine.change_if(&job, change).await?;
             Ok(false)
         }
         Action::EndGrace => {
             engine.change_if(&job, |job, now| job.end_grace(now)).await?;
             Ok(false)
         }
+        Action::FindByName => batch::look::find(engine, &job).await.map(|()| false),
+        Action::Look(handles) if job.batch.is_some() => batch::look::look(engine, &job, &handles).await,
         Action::Look(handles) => look(engine, &job, &handles).await,
+        Action::Consume if job.batch.is_some() => match hand_over_attempt(engine, &job).await? {
+            true => Ok(false),
+            false => batch::settle::take(engine, &job).await,
+        },
         Action::Consume => consume::again(engine, &job).await,
         Action::Wait if job.due_at.is_some_and(|due| due <= engine.clock.now()) && job.lease.is_none() => {
             // Not reached by any move that this program makes; said aloud and put off, so that it can't spin.
@@ -109,7 +123,7 @@ pub(super) async fn step_one(engine: &Engine, item: Item) -> Result<bool, Troubl
             engine.change(&job, |job, now| job.hold_back(now.at.plus(later))).await?;
             Ok(false)
         }
-        Action::Wait | Action::Submit | Action::TakeLines | Action::FindByName | Action::BringOn => Ok(false),
+        Action::Wait | Action::Submit | Action::TakeLines | Action::BringOn => Ok(false),
     }
 }
 

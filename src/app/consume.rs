@@ -188,7 +188,7 @@ async fn persist_and_hand_on(engine: &Engine, job: Job, answer: Option<Answer>) 
         Some(Item::Intake(intake)) => intake.on_result.as_deref(),
         _ => None,
     };
-    match engine.handover.hand_on(&job.key, receiver, result).await {
+    match engine.handover.hand_on(&job.key, receiver, &name).await {
         Ok(()) => Ok(paid_before),
         Err(HandoverError::Refused(message)) => {
             Err(Failure { message, result_is_durable: true, charged: true, trouble: None })

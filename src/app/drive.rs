@@ -16,7 +16,7 @@ use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Job, JobKey, KeyId, State};
 
 /// Every state in which somebody must look at an item sooner or later.
-pub const OPEN: [State; 8] = [
+pub const OPEN: [State; 10] = [
     State::Done,
     State::Reserving,
     State::Unclear,
@@ -25,6 +25,8 @@ pub const OPEN: [State; 8] = [
     State::Retryable,
     State::GivenUp,
     State::Reading,
+    State::Waiting,
+    State::UnderWay,
 ];
 
 /// How long one tick of a drive may begin new things, so that results are collected between submissions.

@@ -114,7 +114,7 @@ async fn judge(engine: &Engine, job: &Job, interaction: Interaction) -> Result<S
     })
 }
 
-fn judge_refusal(engine: &Engine, handle: &Handle, failure: &Failure) -> Seen {
+pub(super) fn judge_refusal(engine: &Engine, handle: &Handle, failure: &Failure) -> Seen {
     let judgement = classify(failure, Met::OnCreate);
     let delay = match judgement.delay {
         Some(Delay::After(wait)) => Some(wait),

@@ -88,7 +88,7 @@ pub async fn send(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job, lin
 }
 
 /// The remaining lease is checked before anything is sent. None: the reservation is not ours any more.
-async fn fresh_lease(engine: &Engine, job: Job) -> Result<Option<Job>, Trouble> {
+pub(super) async fn fresh_lease(engine: &Engine, job: Job) -> Result<Option<Job>, Trouble> {
     let Some(lease) = job.lease.clone() else { return Ok(None) };
     let now = engine.clock.now();
     let enough = engine.settings.policy.submit_lease / 3;
@@ -114,7 +114,7 @@ async fn attach(engine: &Engine, job: Job, nonce: &str, interaction: &Interactio
 
 /// A handle exists nowhere else until it is in the ledger, so trouble with that is waited out for a while; after that
 /// the create stays unclear, and the log has the handle for a person.
-async fn write_down(engine: &Engine, job: Job, handle: &Handle, nonce: &str) -> Result<Job, Trouble> {
+pub(super) async fn write_down(engine: &Engine, job: Job, handle: &Handle, nonce: &str) -> Result<Job, Trouble> {
     let mut tries = 0;
     loop {
         match engine.settle(job.clone(), |job, now| job.attach(handle.clone(), nonce, now)).await {
@@ -139,7 +139,7 @@ fn handle_of(engine: &Engine, job: &Job, interaction: &Interaction) -> Handle {
 
 /// A refusal that concerns the whole queue: the gate closes first, then the attempt is given back in one write with
 /// the job's wait. A crash in between leaves the reservation to run out as unclear, which loses nothing.
-async fn close(
+pub(super) async fn close(
     engine: &Engine,
     gates: &Gates<'_>,
     job: Job,

@@ -5,12 +5,16 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 use tracing::{info, warn};
 
+use super::batch::cut::cut;
+use super::batch::look::look;
+use super::batch::part::{Out, bring_on};
+use super::batch::send::send_attempt;
 use super::engine::{Engine, Trouble};
 use super::gates::{Gates, Pass};
 use super::look::{Seen, look_at};
 use super::send::{Sent, send, ticket};
 use super::take::{Taken, take_lines};
-use super::work::hand_over_intake;
+use super::work::{hand_over_intake, hand_over_part};
 use crate::domain::classify::exhausted;
 use crate::domain::intake::Intake;
 use crate::domain::item::{Item, ItemId};
@@ -22,8 +26,11 @@ use crate::domain::time::Millis;
 /// How many due items are taken at once.
 pub const PAGE: usize = 500;
 
+/// How many parts that are due are taken at once: those that find no room stay due, and must not hide others.
+const PARTS: usize = 5000;
+
 /// A gate that closes for less than this isn't worth a write to each job that waits for it.
-const SHORT: Duration = Duration::from_secs(10);
+pub const SHORT: Duration = Duration::from_secs(10);
 
 /// What a round of submitting did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,6 +41,8 @@ pub struct Submitted {
     pub first: u64,
     /// Lines that a cursor moved over.
     pub lines: u64,
+    /// Parts of runs that were brought on.
+    pub parts: u64,
 }
 
 /// Submits what is due, until `until`.
@@ -44,9 +53,40 @@ pub async fn submit(engine: &Engine, until: Millis) -> Result<Submitted, Trouble
     let gates = Gates::new(engine);
     // A job that can't be sent again, since its file is gone, say, keeps no new line from being taken.
     let again = submit_again(engine, &gates, until).await;
+    let parts = submit_parts(engine, until).await;
     let taken = submit_lines(engine, &gates, until).await;
-    let (again, Taken { lines, sent, .. }) = (again?, taken?);
-    Ok(Submitted { again, first: sent, lines })
+    let (again, parts, Taken { lines, sent, .. }) = (again?, parts?, taken?);
+    Ok(Submitted { again, first: sent, lines, parts })
+}
+
+/// Brings on the parts of runs that are due.
+async fn submit_parts(engine: &Engine, until: Millis) -> Result<u64, Trouble> {
+    let now = engine.clock.now();
+    let due = engine.ledger.due(&[State::Waiting, State::UnderWay], now, PARTS).await?;
+    if due.is_empty() {
+        return Ok(0);
+    }
+    let mut out = Out::count(engine).await?;
+    let (mut brought_on, mut trouble) = (0, None);
+    for item in due {
+        if engine.is_stopping() || engine.clock.now() >= until {
+            break;
+        }
+        let action = step(&item, engine.clock.now());
+        let Item::Part(part) = item else { continue };
+        if action != Action::BringOn || hand_over_part(engine, &part).await? {
+            continue;
+        }
+        match bring_on(engine, *part, &mut out).await {
+            Ok(news) => brought_on += u64::from(news),
+            Err(Trouble::Passing(why)) => warn!(error = why, "a part could not be brought on now"),
+            // One run's trouble (an object that is missing) is its own.
+            Err(stop) => {
+                trouble.get_or_insert(stop);
+            }
+        }
+    }
+    trouble.map_or(Ok(brought_on), Err)
 }
 
 async fn submit_again(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Result<u64, Trouble> {
@@ -109,6 +149,7 @@ async fn take_or_hand_over(
 ) -> Result<Taken, Trouble> {
     match hand_over_intake(engine, &intake).await? {
         true => Ok(Taken { elsewhere: true, ..Taken::default() }),
+        false if intake.run.is_some() => cut(engine, intake, until).await,
         false => take_lines(engine, gates, intake, until).await,
     }
 }
@@ -120,6 +161,7 @@ async fn take_or_hand_over(
 /// Trouble; an intake that isn't there.
 pub async fn submit_intake(engine: &Engine, sha256: &str, until: Millis) -> Result<Taken, Trouble> {
     match engine.ledger.get(&ItemId::intake(sha256)).await? {
+        Some(Item::Intake(intake)) if intake.run.is_some() => cut(engine, intake, until).await,
         Some(Item::Intake(intake)) => take_lines(engine, &Gates::new(engine), intake, until).await,
         _ => Err(Trouble::NeedsPerson(format!("the intake {sha256} is not in the ledger"))),
     }
@@ -127,8 +169,11 @@ pub async fn submit_intake(engine: &Engine, sha256: &str, until: Millis) -> Resu
 
 /// Reserves a job's next attempt and sends it. False: it was not sent now.
 pub(super) async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> Result<bool, Trouble> {
-    if step(&Item::Job(job.clone()), engine.clock.now()) != Action::Submit {
-        return Ok(false);
+    match step(&Item::Job(job.clone()), engine.clock.now()) {
+        Action::Submit if job.batch.is_some() => return send_attempt(engine, gates, job).await,
+        Action::Submit => {}
+        Action::Look(handles) if job.batch.is_some() => return look(engine, &job, &handles).await.map(|_| false),
+        _ => return Ok(false),
     }
     if !job.may_try_again() {
         let class = job.class.clone().unwrap_or_else(|| "unknown".to_owned());

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
+use super::batch::cut::cut;
+use super::batch::{self, part::Out};
 use super::collect::step_one;
 use super::engine::{Engine, Trouble};
 use super::gates::Gates;
@@ -11,6 +13,8 @@ use super::submit::try_again;
 use super::take::take_lines;
 use crate::domain::intake::Intake;
 use crate::domain::item::{Item, ItemId};
+use crate::domain::job::Job;
+use crate::domain::part::Part;
 use crate::domain::step::{Action, step};
 use crate::domain::time::Millis;
 use crate::ports::inbox::{Arrival, Inbox};
@@ -92,6 +96,43 @@ pub(super) async fn hand_over_intake(engine: &Engine, intake: &Intake) -> Result
     Ok(true)
 }
 
+/// Hands an attempt of a batch run over, whose rows are to be uploaded or whose output is to be taken: minutes of work.
+/// False: there is nobody to hand it over to. It is due again when a lease taken now would end.
+///
+/// # Errors
+/// Trouble with the queue or the ledger.
+pub(super) async fn hand_over_attempt(engine: &Engine, job: &Job) -> Result<bool, Trouble> {
+    if engine.work_queue.is_none() {
+        return Ok(false);
+    }
+    let later = engine.change(job, |job, now| job.hold_back(now.policy.lease_from(now.at))).await?;
+    if later.is_some() {
+        hand_over(engine, &Work::Item(ItemId::job(&job.key))).await?;
+        info!(job.key = %job.key, job.state = %job.state, "handed over to the work queue");
+    }
+    Ok(true)
+}
+
+/// Hands a part over whose dead letters are to be made. False: there is nobody to hand it over to, or none to make.
+///
+/// # Errors
+/// Trouble with the queue or the ledger.
+pub(super) async fn hand_over_part(engine: &Engine, part: &Part) -> Result<bool, Trouble> {
+    let is_long = part.intent.is_some() || part.passes.iter().any(|passed| !passed.is_told());
+    if engine.work_queue.is_none() || !is_long {
+        return Ok(false);
+    }
+    let now = engine.now();
+    let next = Part { due_at: Some(now.policy.lease_from(now.at)), ..part.clone() };
+    match engine.replace(&part.rev, Item::Part(Box::new(next))).await {
+        Ok(_) => {}
+        Err(ReplaceError::Stale(_)) => return Ok(true),
+        Err(ReplaceError::Ledger(error)) => return Err(error.into()),
+    }
+    hand_over(engine, &Work::Item(ItemId::part(&part.run, &part.part))).await?;
+    Ok(true)
+}
+
 /// Brings on what a message names; nothing new is begun after `until`. What is done already, or held by somebody else,
 /// is left as it is.
 ///
@@ -106,10 +147,25 @@ pub async fn work(engine: &Engine, inbox: &dyn Inbox, work: &Work, until: Millis
                 Ok(())
             }
             // Not asked whether it is due: it was put off when it was handed over.
+            Some(Item::Intake(intake)) if intake.run.is_some() => cut(engine, intake, until).await.map(drop),
             Some(Item::Intake(intake)) => take_lines(engine, &Gates::new(engine), intake, until).await.map(drop),
+            Some(Item::Part(part)) => bring_on_part(engine, *part).await,
+            Some(Item::Job(mut job)) if job.batch.is_some() && job.lease.is_none() && !job.state.is_closed() => {
+                job.due_at = Some(engine.clock.now());
+                bring_on(engine, Item::Job(job)).await
+            }
             Some(item) => bring_on(engine, item).await,
         },
     }
+}
+
+async fn bring_on_part(engine: &Engine, mut part: Part) -> Result<(), Trouble> {
+    if part.lease.as_ref().is_none_or(|lease| lease.until <= engine.clock.now()) && !part.state.is_closed() {
+        part.due_at = Some(engine.clock.now());
+        let mut out = Out::count(engine).await?;
+        batch::part::bring_on(engine, part, &mut out).await?;
+    }
+    Ok(())
 }
 
 async fn bring_on(engine: &Engine, item: Item) -> Result<(), Trouble> {

@@ -215,6 +215,7 @@ Examples:
 The states of a row:
   waiting     for its first attempt or its next one
   under_way   its attempt is out
+  parked      its attempt is a dead letter, and it with it
   succeeded   it has its result
   dead        it will not be tried again by itself
   recovered   it was dead, and has its result after all

@@ -9,12 +9,10 @@ use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::progress::model;
 use super::table::{plain, wrapped};
+use crate::app::batch::hold::let_go_on;
 use crate::app::engine::Engine;
 use crate::app::gates;
 use crate::domain::gate::EVERYTHING;
-use crate::domain::intake::Intake;
-use crate::domain::job::State;
-use crate::domain::moves::Now;
 
 /// Closes it.
 pub async fn pause(context: &Context, args: &Pause) -> Result<Exit, Stop> {
@@ -50,8 +48,7 @@ pub async fn resume(context: &Context, args: &Resume) -> Result<Exit, Stop> {
 /// Lets the next parts of a run out, although many of its rows died.
 async fn resume_run(context: &Context, engine: &Engine, name: &str) -> Result<Exit, Stop> {
     let (intake, run) = find::run(engine, name).await?;
-    let held = run.held.clone();
-    let_go_on(engine, intake.clone()).await?;
+    let held = let_go_on(engine, intake.clone()).await?;
     context.console.tell(&json!({"run": run.key, "held": held}))?;
     let text = match &held {
         Some(held) => format!(
@@ -62,19 +59,4 @@ async fn resume_run(context: &Context, engine: &Engine, name: &str) -> Result<Ex
     };
     context.console.say(&wrapped(&plain(&text)))?;
     Ok(Exit::Done)
-}
-
-/// Lifts a run's hold, for the class of which it was held.
-async fn let_go_on(engine: &Engine, intake: Intake) -> Result<(), Stop> {
-    let change = |intake: &mut Intake, now: Now<'_>| {
-        let Some(run) = &mut intake.run else { return false };
-        let Some(held) = run.held.take() else { return false };
-        run.let_go.push(held.class);
-        if intake.state == State::Reading && intake.lease.is_none() {
-            intake.due_at = Some(now.at);
-        }
-        true
-    };
-    engine.settle_intake(intake, change).await?;
-    Ok(())
 }

@@ -178,7 +178,8 @@ pub fn out(run: &RunProgress, now: Millis, most: usize) -> Vec<String> {
         .iter()
         .take(told)
         .map(|(part, latest)| {
-            let stands = run.job_of(part).map_or_else(|| "about to be sent".to_owned(), |job| standing(job, now));
+            let stands =
+                run.job_of(part, latest.number).map_or_else(|| "about to be sent".to_owned(), |job| standing(job, now));
             let rows = count(latest.rows, "row");
             format!("part {} attempt {}: {rows}, {stands}", part.part, latest.number)
         })

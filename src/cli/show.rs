@@ -222,9 +222,6 @@ fn part_text(part: &Part, paths: &Paths, now: Millis) -> String {
         let [one, other] = part.part.halves();
         known.push(("halved", format!("what was open went on as the parts {one} and {other}")));
     }
-    if part.possible_duplicates > 0 {
-        known.push(("duplicates", format!("{} possible", part.possible_duplicates)));
-    }
     known.extend(paths.rows.as_deref().map(|path| ("input", plain(path))));
     let mut told = facts(known);
     if !part.attempts.is_empty() {

@@ -62,7 +62,7 @@ fn run_json(progress: &Progress, run: &RunProgress) -> Value {
     let out = run.parts.iter().filter(|part| part.is_out() && !part.state.is_closed());
     let out = out.filter_map(|part| {
         let latest = part.latest()?;
-        let job = run.job_of(part);
+        let job = run.job_of(part, latest.number);
         Some(json!({
             "part": part.part, "attempt": latest.number, "rows": latest.rows, "job": job.map(|job| &job.key),
             "state": job.map(|job| job.state), "since": job.map(|job| job.since.to_string()),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::failure::Failure;
+use super::failure::{Code, Failure};
 use super::interaction::ID_BYTES;
 
 /// Where a batch job stands. Open: what this program doesn't know is `Running` until the deadline.
@@ -10,11 +10,12 @@ use super::interaction::ID_BYTES;
 pub enum Standing {
     /// PENDING, QUEUED, RUNNING, PAUSED, CANCELLING, UPDATING, or a word this program doesn't know.
     Running,
-    /// SUCCEEDED or PARTIALLY_SUCCEEDED: it has ended, whatever became of its rows.
+    /// SUCCEEDED or PARTIALLY_SUCCEEDED, or done in other words and without an error: it has ended, whatever became of its
+    /// rows. The name of its output may still be on its way.
     Succeeded,
-    /// FAILED, or ended with an error.
+    /// FAILED, or ended with an error and no output.
     Failed,
-    /// CANCELLED.
+    /// CANCELLED, or ended with the error of having been cancelled.
     Cancelled,
     /// EXPIRED.
     Expired,
@@ -33,9 +34,10 @@ pub struct Batch {
     pub outcomes: Option<u64>,
     /// How many rows it has.
     pub requests: Option<u64>,
-    /// The file with its output.
+    /// The file with its output. This program gives every job a file and never inline requests, so that a `response` with
+    /// inline answers is none of its own, and none is read.
     pub output: Option<String>,
-    /// Its error.
+    /// Its error: that of the operation (`code` is gRPC's number), else one under `metadata`.
     pub failure: Option<Failure>,
     /// Whether it says that it is done.
     pub done: bool,
@@ -43,7 +45,8 @@ pub struct Batch {
 
 impl Batch {
     /// Reads an operation. The state and the counters may lie under `metadata` or on top, the state with either prefix, the
-    /// counters as strings or numbers.
+    /// counters as strings or numbers; a counter of zero and `done` of a running job are left out. The output's name may
+    /// lie under `response`, `metadata.output`, `output` or `dest`.
     ///
     /// # Errors
     /// What is wrong, in words without the content; an `error` that came without a name is told.
@@ -58,13 +61,10 @@ impl Batch {
     /// As [`Batch::parse`].
     pub fn of(value: &Value) -> Result<Self, String> {
         let metadata = value.get("metadata").unwrap_or(&Value::Null);
-        let either = |name: &str| {
-            let found = metadata.get(name).or_else(|| value.get(name));
-            found.filter(|found| !found.is_null())
-        };
+        let either = |name: &str| [metadata, value].iter().find_map(|place| told(place, name));
         let text = |name: &str| either(name).and_then(Value::as_str).map(str::to_owned);
         let name = value.get("name").and_then(Value::as_str).map(str::to_owned).or_else(|| text("name"));
-        let failure = value.get("error").filter(|error| !error.is_null()).map(Failure::from_error);
+        let failure = told(value, "error").or_else(|| told(metadata, "error")).map(Failure::from_error);
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             return Err(failure.map_or_else(
                 || "the answer has no name".to_owned(),
@@ -87,12 +87,8 @@ impl Batch {
         ];
         let file = |place: &&Value| {
             let names = ["responsesFile", "responses_file", "fileName", "file_name"];
-            names
-                .iter()
-                .find_map(|name| place.get(name))
-                .and_then(Value::as_str)
-                .filter(|name| !name.is_empty())
-                .map(str::to_owned)
+            let told = names.iter().filter_map(|name| place.get(name).and_then(Value::as_str));
+            told.map(str::to_owned).find(|name| !name.is_empty())
         };
         let successful = counter(stats, "successfulRequestCount", "successful_request_count");
         let failed = counter(stats, "failedRequestCount", "failed_request_count");
@@ -114,15 +110,31 @@ impl Batch {
     /// Where it stands.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        match self.state.as_str() {
-            "SUCCEEDED" | "PARTIALLY_SUCCEEDED" => Standing::Succeeded,
-            "FAILED" => Standing::Failed,
-            "CANCELLED" => Standing::Cancelled,
-            "EXPIRED" => Standing::Expired,
-            _ if self.done && self.failure.is_some() => Standing::Failed,
-            _ if self.done && self.output.is_some() => Standing::Succeeded,
+        match (self.state.as_str(), &self.failure) {
+            ("SUCCEEDED" | "PARTIALLY_SUCCEEDED", Some(_)) if self.output.is_none() => Standing::Failed,
+            ("SUCCEEDED" | "PARTIALLY_SUCCEEDED", _) => Standing::Succeeded,
+            ("FAILED", _) => Standing::Failed,
+            ("CANCELLED", _) => Standing::Cancelled,
+            ("EXPIRED", _) => Standing::Expired,
+            (_, Some(failure)) if self.done && was_cancelled(failure) => Standing::Cancelled,
+            (_, Some(_)) if self.done => Standing::Failed,
+            (_, None) if self.done => Standing::Succeeded,
             _ => Standing::Running,
         }
+    }
+}
+
+/// A field that says something.
+fn told<'a>(place: &'a Value, name: &str) -> Option<&'a Value> {
+    place.get(name).filter(|value| !value.is_null())
+}
+
+/// Whether an operation's error is that of having been cancelled: gRPC's 1, or its name.
+fn was_cancelled(failure: &Failure) -> bool {
+    match &failure.code {
+        Some(Code::Number(number)) => *number == 1,
+        Some(Code::Word(word)) => word.eq_ignore_ascii_case("CANCELLED"),
+        None => failure.status.as_deref() == Some("CANCELLED"),
     }
 }
 
@@ -213,6 +225,48 @@ mod tests {
         let failed = of(&json!({"name": "batches/a", "done": true, "error": {"code": 13, "message": "internal"}}));
         assert_eq!(failed.standing(), Standing::Failed);
         assert!(failed.failure.unwrap().summary().contains("internal"));
+    }
+
+    #[test]
+    fn an_end_is_told_by_done_and_error_when_no_word_says_it() {
+        let cancelled = json!({"code": 1, "message": "The operation was cancelled."});
+        let internal = json!({"code": 13, "message": "internal"});
+        let file = json!({"responsesFile": "files/batch-a"});
+        let inline = json!({"inlinedResponses": {"inlinedResponses": []}});
+        for (state, done, error, response, standing) in [
+            ("CANCELLED", true, &cancelled, &Value::Null, Standing::Cancelled),
+            ("FAILED", true, &internal, &Value::Null, Standing::Failed),
+            ("FAILED", false, &Value::Null, &Value::Null, Standing::Failed),
+            ("EXPIRED", false, &Value::Null, &Value::Null, Standing::Expired),
+            ("SUCCEEDED", true, &Value::Null, &Value::Null, Standing::Succeeded),
+            ("SUCCEEDED", true, &internal, &file, Standing::Succeeded),
+            ("SUCCEEDED", true, &internal, &Value::Null, Standing::Failed),
+            ("RUNNING", true, &cancelled, &Value::Null, Standing::Cancelled),
+            ("RUNNING", false, &cancelled, &Value::Null, Standing::Running),
+            ("OF_TOMORROW", true, &internal, &Value::Null, Standing::Failed),
+            ("OF_TOMORROW", true, &Value::Null, &file, Standing::Succeeded),
+            ("", true, &Value::Null, &inline, Standing::Succeeded),
+        ] {
+            let batch = of(&json!({"name": "batches/a", "done": done, "error": error, "response": response,
+                "metadata": {"state": format!("BATCH_STATE_{state}")}}));
+            assert_eq!(batch.standing(), standing, "{state} {done} {error} {response}");
+            assert_eq!(batch.failure.is_some(), !error.is_null());
+            assert_eq!(batch.output.is_some(), response == &file);
+        }
+        let word = of(&json!({"name": "batches/a", "done": true, "error": {"status": "CANCELLED"}}));
+        assert_eq!(word.standing(), Standing::Cancelled);
+    }
+
+    #[test]
+    fn nothing_under_metadata_hides_what_is_on_top() {
+        let batch = of(&json!({
+            "name": "batches/a", "state": "BATCH_STATE_RUNNING", "displayName": "run-1", "batchStats": {"requestCount": "3"},
+            "metadata": {"state": null, "displayName": null, "batchStats": null, "output": {"responsesFile": ""},
+                "error": {"code": 3, "message": "bad"}, "name": null},
+            "response": {"responsesFile": null, "fileName": "files/batch-a"}}));
+        assert_eq!((batch.state.as_str(), batch.display_name.as_deref()), ("RUNNING", Some("run-1")));
+        assert_eq!((batch.requests, batch.outcomes, batch.output.as_deref()), (Some(3), None, Some("files/batch-a")));
+        assert!(batch.failure.unwrap().summary().contains("bad"));
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod part;
 pub mod pass;
 pub mod policy;
 pub mod raw;
+pub mod refused_lines;
 pub mod schema;
 pub mod step;
 pub mod time;

@@ -6,6 +6,7 @@
 //! once, when the job is sent again past it. No handle is live when a job is sent again, so every create before the
 //! latest one has been counted, refused or seen to fail by then, and `maybe_accepted` need only speak of the latest.
 
+mod batch;
 mod consuming;
 mod looks;
 #[cfg(test)]

@@ -148,6 +148,9 @@ pub struct Intent {
     /// The object with Gemini's raw output; none: there is no output, and every row gets `blame`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
+    /// Which download of the output that is, from 1.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub download: u32,
     /// Whether the attempt's rows are with a successor: then only what succeeded counts.
     #[serde(default)]
     pub late: bool,
@@ -207,8 +210,11 @@ pub struct Passed {
     /// The hash in the names of its files.
     pub name: String,
     /// Whether it was a late one.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
+    /// Whether it was made without an output: its attempt brought none, and no other may follow.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_output: bool,
     /// What became of the rows.
     pub counts: Counts,
     /// Dead rows by class.
@@ -322,9 +328,6 @@ pub struct Part {
     /// Rows that a person gave up with the run.
     #[serde(default, skip_serializing_if = "is_none")]
     pub discarded: u64,
-    /// Possible duplicates of its attempts that are over.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub possible_duplicates: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
@@ -358,6 +361,12 @@ impl Part {
     #[must_use]
     pub fn latest(&self) -> Option<&Sending> {
         self.attempts.last()
+    }
+
+    /// Whether the output of the attempt of that number is taken.
+    #[must_use]
+    pub fn has_taken(&self, attempt: u32) -> bool {
+        self.passes.iter().any(|passed| passed.attempt == attempt && !passed.without_output)
     }
 
     /// The pass over the attempt of that number that said what becomes of all its rows.

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use thiserror::Error;
 
 use crate::domain::job::JobKey;
@@ -23,9 +22,10 @@ pub enum HandoverError {
 /// Takes each durable result: at least once, always with the same id.
 #[async_trait]
 pub trait Handover: fmt::Debug + Send + Sync {
-    /// Hands on the bytes of `results/<id>.json`, to the `receiver` that the job's intake names, else to the
-    /// process's own, else to nobody. Returns when the receiver has taken it.
-    async fn hand_on(&self, id: &JobKey, receiver: Option<&str>, result: Bytes) -> Result<(), HandoverError>;
+    /// Hands on the durable object of a result to the `receiver` that the job's intake names, else to the process's own,
+    /// else to nobody: `results/<id>.json`, or a file of results of an attempt of a batch run, one row a line. Returns
+    /// when the receiver has taken it.
+    async fn hand_on(&self, id: &JobKey, receiver: Option<&str>, object: &str) -> Result<(), HandoverError>;
 }
 
 /// Nobody waits beyond the result's own object.
@@ -34,7 +34,7 @@ pub struct Nobody;
 
 #[async_trait]
 impl Handover for Nobody {
-    async fn hand_on(&self, _id: &JobKey, _receiver: Option<&str>, _result: Bytes) -> Result<(), HandoverError> {
+    async fn hand_on(&self, _id: &JobKey, _receiver: Option<&str>, _object: &str) -> Result<(), HandoverError> {
         Ok(())
     }
 }

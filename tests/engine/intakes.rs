@@ -376,7 +376,7 @@ impl Source for Changing {
 #[tokio::test]
 async fn a_file_that_changes_while_it_is_read_is_refused_and_leaves_nothing() {
     let world = World::new(&[]).await;
-    let refused = land_from(&world.engine, &Changing(AtomicUsize::new(0))).await.unwrap_err().to_string();
+    let refused = land_from(&world.engine, &Changing(AtomicUsize::new(0)), None).await.unwrap_err().to_string();
     assert!(refused.contains("changing.jsonl: the file changed while it was being read"), "{refused}");
     assert!(world.objects("intakes").is_empty() && world.revs().await.is_empty());
 }

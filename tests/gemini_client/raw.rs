@@ -2,7 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use gleaner::adapters::system::SystemClock;
+use gleaner::ports::clock::Clock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -17,8 +20,12 @@ pub enum Act {
     Endless(String, &'static str),
     /// Reads the whole request, sends these bytes, and is then silent with the connection open.
     SayAndHang(String),
+    /// Reads the whole request, sends these texts with a pause before each, and keeps the connection.
+    SayWithPauses(Vec<String>, Duration),
     /// Reads this many bytes of the request, and closes the connection.
     CloseAfter(usize),
+    /// Reads this many bytes of the request, and is then silent with the connection open.
+    HangAfter(usize),
 }
 
 /// One request as far as the server read it.
@@ -104,9 +111,12 @@ async fn serve(mut stream: TcpStream, acts: Arc<[Act]>, log: Arc<Mutex<Log>>) {
             log.requests.len() - 1
         };
         let act = acts.get(number).or(acts.last()).unwrap().clone();
-        if let Act::CloseAfter(bytes) = act {
+        if let Act::CloseAfter(bytes) | Act::HangAfter(bytes) = act {
             let mut rest = vec![0; bytes.saturating_sub(1)];
             stream.read_exact(&mut rest).await.unwrap();
+            if matches!(act, Act::HangAfter(_)) {
+                std::future::pending::<()>().await;
+            }
             return;
         }
         let Some(seen) = read_request(&mut stream, first[0]).await else { return };
@@ -135,7 +145,16 @@ async fn answer(stream: &mut TcpStream, act: Act) -> bool {
             stream.write_all(text.as_bytes()).await.unwrap();
             std::future::pending().await
         }
-        Act::CloseAfter(_) => false,
+        Act::SayWithPauses(texts, pause) => {
+            for text in texts {
+                SystemClock.sleep(pause).await;
+                if stream.write_all(text.as_bytes()).await.is_err() {
+                    return false;
+                }
+            }
+            true
+        }
+        Act::CloseAfter(_) | Act::HangAfter(_) => false,
     }
 }
 

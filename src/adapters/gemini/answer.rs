@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use reqwest::header::RETRY_AFTER;
+use reqwest::header::{HeaderMap, HeaderName};
 use reqwest::{Response, StatusCode};
 
 use super::options::ERROR_BODY;
@@ -22,7 +22,7 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
-    pub(super) retry_after: Option<String>,
+    headers: HeaderMap,
     pub(super) body: Vec<u8>,
     pub(super) end: End,
 }
@@ -32,8 +32,7 @@ impl Answer {
     /// Of anything but a success only the first [`ERROR_BODY`] bytes are read.
     pub(super) async fn read(mut response: Response, max_body: u64) -> Self {
         let status = response.status();
-        let retry_after =
-            response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(ToOwned::to_owned);
+        let headers = response.headers().clone();
         let limit = if status.is_success() { max_body } else { max_body.min(ERROR_BODY) };
         let mut body = Vec::new();
         let end = loop {
@@ -49,7 +48,17 @@ impl Answer {
                 }
             }
         };
-        Self { status, retry_after, body, end }
+        Self { status, headers, body, end }
+    }
+
+    /// An answer of which nothing is known but its head.
+    pub(super) const fn head(status: StatusCode, headers: HeaderMap, why: String) -> Self {
+        Self { status, headers, body: Vec::new(), end: End::Broken(why) }
+    }
+
+    /// A header as text. None also for what is no text.
+    pub(super) fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
     }
 }
 

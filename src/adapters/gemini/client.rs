@@ -1,6 +1,8 @@
 //! The client itself.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,14 +14,22 @@ use super::answer::Answer;
 use super::endpoint::Endpoint;
 use super::key::ApiKey;
 use super::options::{Options, OptionsError};
-use super::verdict;
+use super::verdict::{self, Parsed};
+use crate::adapters::system::SystemClock;
 use crate::domain::interaction::Interaction;
 use crate::domain::job::KeyId;
+use crate::ports::clock::Clock;
 use crate::ports::gemini::{CreateError, Gemini, ReadError};
 
-const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
+pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const API_REVISION: HeaderName = HeaderName::from_static("api-revision");
 const USER_AGENT: &str = concat!("gleaner/", env!("CARGO_PKG_VERSION"));
+
+/// The content type of every request with a body of its own.
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// The length of a body that isn't there.
+pub(super) const NO_LENGTH: HeaderValue = HeaderValue::from_static("0");
 
 /// How long an unused connection is kept. Shorter than servers keep theirs, since a create that meets a
 /// connection which the server is just closing is an unclear one.
@@ -30,13 +40,16 @@ const POOL_IDLE: Duration = Duration::from_secs(30);
 /// It holds API keys and shows none: not when it is formatted, and not in its errors.
 #[derive(Debug)]
 pub struct HttpGemini {
-    client: Client,
-    endpoint: Endpoint,
-    creating: ApiKey,
+    pub(super) client: Client,
+    pub(super) endpoint: Endpoint,
+    pub(super) creating: ApiKey,
     /// All of them, the creating one first.
-    keys: Vec<ApiKey>,
-    http_timeout: Duration,
-    max_body: u64,
+    pub(super) keys: Arc<[ApiKey]>,
+    pub(super) http_timeout: Duration,
+    pub(super) max_body: u64,
+    pub(super) clock: Arc<dyn Clock>,
+    /// The place of the MIME type that the last upload went through with.
+    pub(super) mime: AtomicUsize,
 }
 
 impl HttpGemini {
@@ -62,11 +75,19 @@ impl HttpGemini {
         let endpoint = Endpoint::parse(&base_url)?;
         let client = build(&endpoint, http_timeout, connect_timeout)
             .map_err(|error| OptionsError::Client(super::answer::reason(error)))?;
-        Ok(Self { client, endpoint, creating, keys, http_timeout, max_body })
+        let (keys, clock, mime) = (keys.into(), Arc::new(SystemClock), AtomicUsize::new(0));
+        Ok(Self { client, endpoint, creating, keys, http_timeout, max_body, clock, mime })
+    }
+
+    /// The same client with another clock. It times the waits within an upload and the idle time-outs of uploads and
+    /// downloads; the time-outs of all other requests are the HTTP library's own.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
     }
 
     /// The key of that fingerprint, else the creating one.
-    fn key(&self, created_by: &KeyId) -> &ApiKey {
+    pub(super) fn key(&self, created_by: &KeyId) -> &ApiKey {
         self.keys.iter().find(|key| key.id() == created_by).unwrap_or(&self.creating)
     }
 
@@ -74,23 +95,37 @@ impl HttpGemini {
         let needs_length = method == Method::POST;
         let mut request = self.client.request(method, url).header(API_KEY, key.header());
         if let Some(body) = body {
-            request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body);
+            request = request.header(CONTENT_TYPE, JSON).body(body);
         } else if needs_length {
             // hyper leaves it out, and Google's front answers 411 to a POST without a length.
-            request = request.header(CONTENT_LENGTH, HeaderValue::from_static("0"));
+            request = request.header(CONTENT_LENGTH, NO_LENGTH);
         }
         Ok(Answer::read(request.send().await?, self.max_body).await)
     }
 
-    async fn read(&self, method: Method, url: Option<Url>, created_by: &KeyId) -> Result<Interaction, ReadError> {
-        let url =
-            url.ok_or_else(|| ReadError::NoAnswer("no URL can be made of that id; nothing was sent".to_owned()))?;
+    /// A create, sent once, with the creating key.
+    pub(super) async fn create<T: Parsed>(&self, url: Url, body: Bytes) -> Result<T, CreateError> {
         let answer = self
-            .send(method, url, self.key(created_by), None)
+            .send(Method::POST, url, &self.creating, Some(body))
+            .await
+            .map_err(|error| verdict::of_silent_create(error, self.http_timeout, &self.keys))?;
+        verdict::of_create(&answer, &self.keys)
+    }
+
+    /// Anything that may be asked again. No URL: the name that was given can't be in one.
+    pub(super) async fn read<T: Parsed>(&self, method: Method, url: Option<Url>, key: &ApiKey) -> Result<T, ReadError> {
+        let url = url.ok_or_else(no_url)?;
+        let answer = self
+            .send(method, url, key, None)
             .await
             .map_err(|error| verdict::of_silent_read(error, self.http_timeout, &self.keys))?;
         verdict::of_read(&answer, &self.keys)
     }
+}
+
+/// Why nothing was asked.
+pub(super) fn no_url() -> ReadError {
+    ReadError::NoAnswer("no URL can be made of that id; nothing was sent".to_owned())
 }
 
 #[async_trait]
@@ -104,27 +139,20 @@ impl Gemini for HttpGemini {
     }
 
     async fn create_interaction(&self, body: Bytes) -> Result<Interaction, CreateError> {
-        let answer = self
-            .send(Method::POST, self.endpoint.interactions(), &self.creating, Some(body))
-            .await
-            .map_err(|error| verdict::of_silent_create(error, self.http_timeout, &self.keys))?;
-        verdict::of_create(&answer, &self.keys)
+        self.create(self.endpoint.interactions(), body).await
     }
 
     async fn get_interaction(&self, handle: &str, created_by: &KeyId) -> Result<Interaction, ReadError> {
-        self.read(Method::GET, self.endpoint.interaction(handle), created_by).await
+        self.read(Method::GET, self.endpoint.interaction(handle), self.key(created_by)).await
     }
 
     async fn cancel_interaction(&self, handle: &str, created_by: &KeyId) -> Result<Interaction, ReadError> {
-        self.read(Method::POST, self.endpoint.cancel(handle), created_by).await
+        self.read(Method::POST, self.endpoint.cancel(handle), self.key(created_by)).await
     }
 }
 
 fn build(endpoint: &Endpoint, http_timeout: Duration, connect_timeout: Duration) -> reqwest::Result<Client> {
-    let headers = HeaderMap::from_iter([
-        (ACCEPT, HeaderValue::from_static("application/json")),
-        (API_REVISION, HeaderValue::from_static("2026-05-20")),
-    ]);
+    let headers = HeaderMap::from_iter([(ACCEPT, JSON), (API_REVISION, HeaderValue::from_static("2026-05-20"))]);
     let builder = Client::builder()
         .user_agent(USER_AGENT)
         .default_headers(headers)

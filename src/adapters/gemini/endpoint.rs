@@ -1,4 +1,4 @@
-//! URLs: where an interaction lies under the base URL.
+//! URLs: where things lie under the base URL.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -9,6 +9,9 @@ use super::options::OptionsError;
 
 /// The version in every path. Whether every feature works on `v1` is not documented.
 const VERSION: &str = "v1beta";
+
+/// How many batch jobs a page of the list may hold. Neither the default nor the most is documented; files allow 100.
+const PAGE_SIZE: &str = "100";
 
 /// A base URL that was checked.
 #[derive(Debug, Clone)]
@@ -59,12 +62,85 @@ impl Endpoint {
         Some(self.at(&format!("interactions/{}/cancel", segment(id)?)))
     }
 
-    fn at(&self, path: &str) -> Url {
-        let mut url = self.base.clone();
-        let prefix = self.base.path().trim_end_matches('/');
-        url.set_path(&format!("{prefix}/{VERSION}/{path}"));
+    /// Where a batch job of a model is created: `models/…`, `tunedModels/…`, or a model's name alone.
+    pub(super) fn batch_of(&self, model: &str) -> Option<Url> {
+        let (kind, id) = match model.split_once('/') {
+            Some((kind @ ("models" | "tunedModels"), id)) => (kind, id),
+            _ => ("models", model),
+        };
+        Some(self.at(&format!("{kind}/{}:batchGenerateContent", segment(id)?)))
+    }
+
+    /// Where a batch job, `batches/…`, is looked at.
+    pub(super) fn batch(&self, name: &str) -> Option<Url> {
+        Some(self.at(&format!("batches/{}", named("batches/", name)?)))
+    }
+
+    /// Where a batch job is cancelled.
+    pub(super) fn cancel_batch(&self, name: &str) -> Option<Url> {
+        Some(self.at(&format!("batches/{}:cancel", named("batches/", name)?)))
+    }
+
+    /// Where batch jobs are listed.
+    pub(super) fn list_batches(&self, page: Option<&str>) -> Url {
+        let mut url = self.at("batches");
+        url.query_pairs_mut().append_pair("pageSize", PAGE_SIZE);
+        if let Some(page) = page {
+            url.query_pairs_mut().append_pair("pageToken", page);
+        }
         url
     }
+
+    /// Where an upload is begun.
+    pub(super) fn uploads(&self) -> Url {
+        self.under("upload/", "files")
+    }
+
+    /// Where a file, `files/…`, is deleted.
+    pub(super) fn file(&self, name: &str) -> Option<Url> {
+        Some(self.at(&format!("files/{}", named("files/", name)?)))
+    }
+
+    /// Where a file is downloaded from: the guide's form, and that of the SDKs.
+    pub(super) fn downloads(&self, name: &str) -> Option<[Url; 2]> {
+        let path = format!("files/{}:download", named("files/", name)?);
+        let mut urls = [self.under("download/", &path), self.at(&path)];
+        for url in &mut urls {
+            url.set_query(Some("alt=media"));
+        }
+        Some(urls)
+    }
+
+    /// Checks the URL that the answer to a begun upload names: the file's bytes go there. Any `https://` host is taken,
+    /// since it is Gemini that names it; `http://` only within this machine, and only when the base is plain as well, so
+    /// that no answer from outside can have something posted to a server here.
+    pub(super) fn upload_target(&self, url: &str) -> Result<Url, &'static str> {
+        let url = Url::parse(url).map_err(|_| "which is no URL")?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("which has a user name or password in it");
+        }
+        match url.scheme() {
+            "https" => Ok(url),
+            "http" if self.is_plain() && is_loopback(url.host_str().unwrap_or_default()) => Ok(url),
+            _ => Err("which is not https://"),
+        }
+    }
+
+    fn at(&self, path: &str) -> Url {
+        self.under("", path)
+    }
+
+    fn under(&self, service: &str, path: &str) -> Url {
+        let mut url = self.base.clone();
+        let prefix = self.base.path().trim_end_matches('/');
+        url.set_path(&format!("{prefix}/{service}{VERSION}/{path}"));
+        url
+    }
+}
+
+/// The id in a name as one segment, whether the name has its prefix or not.
+fn named(prefix: &str, name: &str) -> Option<String> {
+    segment(name.strip_prefix(prefix).unwrap_or(name))
 }
 
 /// An id as one segment of a path: every byte but RFC 3986's unreserved ones is escaped.
@@ -136,6 +212,67 @@ mod tests {
         let endpoint = Endpoint::parse("https://host.test").unwrap();
         for id in ["", ".", ".."] {
             assert!(endpoint.interaction(id).is_none() && endpoint.cancel(id).is_none(), "{id:?}");
+        }
+    }
+
+    #[test]
+    fn batch_jobs_and_files_lie_where_gemini_has_them() {
+        let endpoint = Endpoint::parse("https://host.test/p/").unwrap();
+        let of = |model: &str| endpoint.batch_of(model).unwrap().path().to_owned();
+        for model in ["m-1.5", "models/m-1.5"] {
+            assert_eq!(of(model), "/p/v1beta/models/m-1.5:batchGenerateContent");
+        }
+        assert_eq!(of("tunedModels/mine"), "/p/v1beta/tunedModels/mine:batchGenerateContent");
+        assert_eq!(of("../a:b?c"), "/p/v1beta/models/..%2Fa%3Ab%3Fc:batchGenerateContent");
+        assert_eq!(of("models/models/a"), "/p/v1beta/models/models%2Fa:batchGenerateContent");
+        for name in ["x-1", "batches/x-1"] {
+            assert_eq!(endpoint.batch(name).unwrap().path(), "/p/v1beta/batches/x-1");
+            assert_eq!(endpoint.cancel_batch(name).unwrap().path(), "/p/v1beta/batches/x-1:cancel");
+        }
+        assert_eq!(endpoint.batch("files/x").unwrap().path(), "/p/v1beta/batches/files%2Fx");
+        assert_eq!(endpoint.list_batches(None).as_str(), "https://host.test/p/v1beta/batches?pageSize=100");
+        let page = endpoint.list_batches(Some("a&b=c+d/#")).to_string();
+        assert_eq!(page, "https://host.test/p/v1beta/batches?pageSize=100&pageToken=a%26b%3Dc%2Bd%2F%23");
+        assert_eq!(endpoint.uploads().as_str(), "https://host.test/p/upload/v1beta/files");
+        for name in ["batch-x", "files/batch-x"] {
+            assert_eq!(endpoint.file(name).unwrap().path(), "/p/v1beta/files/batch-x");
+            assert_eq!(
+                endpoint.downloads(name).unwrap().map(String::from),
+                [
+                    "https://host.test/p/download/v1beta/files/batch-x:download?alt=media",
+                    "https://host.test/p/v1beta/files/batch-x:download?alt=media"
+                ]
+            );
+        }
+        for id in ["", ".", ".."] {
+            assert!(endpoint.batch_of(id).is_none() && endpoint.batch_of(&format!("models/{id}")).is_none(), "{id:?}");
+            for name in [id.to_owned(), format!("batches/{id}")] {
+                assert!(endpoint.batch(&name).is_none() && endpoint.cancel_batch(&name).is_none(), "{name:?}");
+            }
+            for name in [id.to_owned(), format!("files/{id}")] {
+                assert!(endpoint.file(&name).is_none() && endpoint.downloads(&name).is_none(), "{name:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_upload_goes_to_https_or_stays_on_this_machine() {
+        let outside = Endpoint::parse("https://host.test/p/").unwrap();
+        let here = Endpoint::parse("http://127.0.0.1:8080").unwrap();
+        for url in ["https://host.test/u?id=1", "https://other.test:8443/u"] {
+            assert_eq!(outside.upload_target(url).unwrap().as_str(), url);
+            assert_eq!(here.upload_target(url).unwrap().as_str(), url);
+        }
+        for url in ["http://localhost:9/u", "http://127.0.0.1:1/u", "http://[::1]:9/u"] {
+            assert_eq!(here.upload_target(url).unwrap().as_str(), url);
+            outside.upload_target(url).unwrap_err();
+        }
+        for url in ["http://host.test/u", "http://10.0.0.1/u", "/u", "", "ftp://host.test/u", "file:///u"] {
+            outside.upload_target(url).unwrap_err();
+            here.upload_target(url).unwrap_err();
+        }
+        for url in ["https://me@host.test/u", "https://:pw@host.test/u"] {
+            assert!(!outside.upload_target(url).unwrap_err().contains("pw"));
         }
     }
 

@@ -15,24 +15,55 @@
 //! while a request is being written is an unclear create here, as it must be. The tests in
 //! `tests/gemini_client.rs` count the requests that a server sees.
 //!
+//! An upload does repeat: a chunk that may not have been taken, after Gemini was asked how far it came (three times in a
+//! row at most, after 1, 2 and 4 s), and the whole upload with another MIME type when the type is refused. Nothing is
+//! paid for an upload, and one that is not ended is no file. A download is begun at its second URL when the first one
+//! is not found.
+//!
 //! # What is known after a failure
 //!
-//! | seen | create | look, cancel |
+//! | seen | create (interaction, batch job) | look, cancel, list, delete |
 //! |---|---|---|
 //! | no connection: name not found, refused, TLS failed, connect time-out | `NotSent` | `NoAnswer` |
-//! | 4xx but 408 and 409, whatever its body | `Refused` | `Refused` |
+//! | no URL can be made of the model or the name | `NotSent` | `NoAnswer` |
+//! | 4xx but 408 and 409, whatever its body | `Refused` | `Refused`; 404 to a delete with the file's own key is a success |
 //! | 408, 409, 5xx | `Unclear` | `Refused` |
-//! | 2xx with an interaction | the interaction | the interaction |
-//! | 2xx with anything else, cut off, or too long | `Unclear` | `NoAnswer`, `TooLong` |
+//! | 2xx with what was asked for | it | it |
+//! | 2xx with anything else, also an error; cut off, or too long | `Unclear` | `NoAnswer`, `TooLong` |
 //! | 1xx, 3xx | `Unclear` | `NoAnswer` |
 //! | time-out or a broken connection after connecting | `Unclear` | `NoAnswer` |
+//!
+//! Transfers have no time-out as a whole: they are given up when nothing has moved for `GLEANER_HTTP_TIMEOUT` (an upload
+//! at the latest after twice that).
+//!
+//! | seen | upload | download |
+//! |---|---|---|
+//! | no connection, time-out or a broken connection | `NoAnswer` at the beginning; of a chunk: Gemini is asked how far it came | `NoAnswer`; after the head a read error |
+//! | 4xx | `Refused`; 408 and 429 to a chunk: Gemini is asked; a refused MIME type: the next type | `Refused`; 404: the other URL |
+//! | 5xx | `Refused` at the beginning; of a chunk: Gemini is asked | `Refused` |
+//! | 2xx with an `error` | `Refused`; a refused MIME type: the next type | its bytes: rows are counted by the caller |
+//! | 2xx without the header that says how the upload stands | a file in it counts; else Gemini is asked | |
+//! | the end without a file, a name, or the size that was sent | `NoAnswer` | |
+//! | a file that FAILED | `Refused` with its error, else `NoAnswer` | |
+//! | the end before its announced length, or within a chunked body | | a read error, and so is every read after it |
+//! | the end of a body without a length that ends with its connection | | an end: nothing tells it from a cut |
+//! | another 2xx than 200, or an encoding that wasn't asked for | | `NoAnswer` |
+//! | 3xx | `NoAnswer` | `NoAnswer` |
+//!
+//! The API key goes to the base URL only. The URL that takes an upload's bytes is Gemini's word: it must be `https://`, or
+//! plain within this machine when the base is so too, and gets no key.
 
 mod answer;
+mod batches;
 mod client;
+mod download;
 mod endpoint;
+mod file;
+mod idle;
 mod key;
 mod offline;
 mod options;
+mod upload;
 mod verdict;
 
 pub use client::HttpGemini;

@@ -3,8 +3,10 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 
+use crate::domain::batch::{Batch, Page};
 use crate::domain::interaction::Interaction;
 use crate::domain::job::KeyId;
+use crate::ports::batches::{Batches, Download, Upload, UploadError};
 use crate::ports::gemini::{CreateError, Gemini, ReadError};
 
 /// Sends nothing and knows nothing.
@@ -38,6 +40,37 @@ impl Gemini for Offline {
     }
 
     async fn cancel_interaction(&self, _handle: &str, _created_by: &KeyId) -> Result<Interaction, ReadError> {
+        Err(ReadError::NoAnswer(WHY.to_owned()))
+    }
+}
+
+#[async_trait]
+impl Batches for Offline {
+    async fn upload(&self, _upload: Upload<'_>) -> Result<String, UploadError> {
+        Err(UploadError::Gemini(ReadError::NoAnswer(WHY.to_owned())))
+    }
+
+    async fn create_batch(&self, _model: &str, _file: &str, _display_name: &str) -> Result<Batch, CreateError> {
+        Err(CreateError::NotSent(WHY.to_owned()))
+    }
+
+    async fn get_batch(&self, _name: &str, _created_by: &KeyId) -> Result<Batch, ReadError> {
+        Err(ReadError::NoAnswer(WHY.to_owned()))
+    }
+
+    async fn list_batches(&self, _page: Option<&str>) -> Result<Page, ReadError> {
+        Err(ReadError::NoAnswer(WHY.to_owned()))
+    }
+
+    async fn cancel_batch(&self, _name: &str, _created_by: &KeyId) -> Result<(), ReadError> {
+        Err(ReadError::NoAnswer(WHY.to_owned()))
+    }
+
+    async fn download(&self, _file: &str, _created_by: &KeyId) -> Result<Download, ReadError> {
+        Err(ReadError::NoAnswer(WHY.to_owned()))
+    }
+
+    async fn delete_file(&self, _file: &str, _created_by: &KeyId) -> Result<(), ReadError> {
         Err(ReadError::NoAnswer(WHY.to_owned()))
     }
 }

@@ -3,16 +3,75 @@
 use std::time::Duration;
 
 use reqwest::StatusCode;
+use reqwest::header::RETRY_AFTER;
+use serde_json::Value;
 
 use super::answer::{Answer, End, reason};
 use super::key::{ApiKey, mask};
+use crate::domain::batch::{Batch, Page};
 use crate::domain::failure::Failure;
 use crate::domain::interaction::Interaction;
 use crate::domain::job::{MESSAGE_BYTES, clip};
 use crate::ports::gemini::{CreateError, ReadError};
 
+/// What a success is read as.
+pub(super) trait Parsed: Sized {
+    /// What it is called in messages, after "no".
+    const WHAT: &'static str;
+
+    /// Reads it, or says in words without the content why it is none.
+    fn parse(body: &[u8]) -> Result<Self, String>;
+}
+
+impl Parsed for Interaction {
+    const WHAT: &'static str = "interaction";
+
+    fn parse(body: &[u8]) -> Result<Self, String> {
+        Self::parse(body)
+    }
+}
+
+impl Parsed for Batch {
+    const WHAT: &'static str = "batch job";
+
+    fn parse(body: &[u8]) -> Result<Self, String> {
+        Self::parse(body)
+    }
+}
+
+impl Parsed for Page {
+    const WHAT: &'static str = "page of batch jobs";
+
+    fn parse(body: &[u8]) -> Result<Self, String> {
+        Self::parse(body)
+    }
+}
+
+/// The answer to a cancel or a delete: nothing, an empty object, or the job as it then is.
+#[derive(Debug)]
+pub(super) struct Done;
+
+impl Parsed for Done {
+    const WHAT: &'static str = "answer to this request";
+
+    fn parse(body: &[u8]) -> Result<Self, String> {
+        if body.trim_ascii().is_empty() {
+            return Ok(Self);
+        }
+        let value: Value = serde_json::from_slice(body).map_err(|error| format!("the answer is no JSON: {error}"))?;
+        let object = value.as_object().ok_or("the answer is no JSON object")?;
+        match object.get("error").filter(|error| !error.is_null()) {
+            // A job that was cancelled at once comes with the error of having been cancelled.
+            Some(error) if !object.contains_key("name") => {
+                Err(format!("the answer is an error: {}", Failure::from_error(error).summary()))
+            }
+            _ => Ok(Self),
+        }
+    }
+}
+
 /// Judges the answer to a create.
-pub(super) fn of_create(answer: &Answer, keys: &[ApiKey]) -> Result<Interaction, CreateError> {
+pub(super) fn of_create<T: Parsed>(answer: &Answer, keys: &[ApiKey]) -> Result<T, CreateError> {
     let status = answer.status;
     if status.is_success() {
         return read(answer, keys).map_err(|unread| CreateError::Unclear(unread.text(status)));
@@ -30,19 +89,35 @@ pub(super) fn of_create(answer: &Answer, keys: &[ApiKey]) -> Result<Interaction,
     }
 }
 
-/// Judges the answer to a look or a cancel.
-pub(super) fn of_read(answer: &Answer, keys: &[ApiKey]) -> Result<Interaction, ReadError> {
+/// Judges the answer to anything else, which may be asked again.
+pub(super) fn of_read<T: Parsed>(answer: &Answer, keys: &[ApiKey]) -> Result<T, ReadError> {
     let status = answer.status;
     if status.is_success() {
-        return read(answer, keys).map_err(|unread| match unread {
-            Unread::TooLong(limit) => ReadError::TooLong(limit),
-            other => ReadError::NoAnswer(other.text(status)),
-        });
+        return read(answer, keys).map_err(|unread| unread.error(status));
     }
+    Err(no_success(answer, keys))
+}
+
+/// What an answer says that is no success.
+pub(super) fn no_success(answer: &Answer, keys: &[ApiKey]) -> ReadError {
+    let status = answer.status;
     if status.is_client_error() || status.is_server_error() {
-        return Err(ReadError::Refused(Box::new(failure(answer, keys))));
+        return ReadError::Refused(Box::new(failure(answer, keys)));
     }
-    Err(ReadError::NoAnswer(not_final(status)))
+    ReadError::NoAnswer(not_final(status))
+}
+
+/// The JSON of a success, whatever it is: null for an empty body.
+pub(super) fn json(answer: &Answer, keys: &[ApiKey]) -> Result<Value, ReadError> {
+    let whole = whole(answer, keys).map_err(|unread| unread.error(answer.status))?;
+    if whole.trim_ascii().is_empty() {
+        return Ok(Value::Null);
+    }
+    let text = String::from_utf8_lossy(whole);
+    serde_json::from_str(&mask(&text, keys)).map_err(|error| {
+        let status = answer.status.as_u16();
+        ReadError::NoAnswer(format!("HTTP {status} with something that is no JSON: {error}"))
+    })
 }
 
 /// Judges a create that was not answered.
@@ -54,7 +129,7 @@ pub(super) fn of_silent_create(error: reqwest::Error, timeout: Duration, keys: &
     if unsent { CreateError::NotSent(text) } else { CreateError::Unclear(text) }
 }
 
-/// Judges a look or a cancel that was not answered.
+/// Judges anything else that was not answered.
 pub(super) fn of_silent_read(error: reqwest::Error, timeout: Duration, keys: &[ApiKey]) -> ReadError {
     ReadError::NoAnswer(silence(error, timeout, keys))
 }
@@ -63,28 +138,38 @@ pub(super) fn of_silent_read(error: reqwest::Error, timeout: Duration, keys: &[A
 enum Unread {
     TooLong(u64),
     Broken(String),
-    NoInteraction(String),
+    Else(&'static str, String),
 }
 
 impl Unread {
+    fn error(self, status: StatusCode) -> ReadError {
+        match self {
+            Self::TooLong(limit) => ReadError::TooLong(limit),
+            other => ReadError::NoAnswer(other.text(status)),
+        }
+    }
+
     fn text(self, status: StatusCode) -> String {
         let status = status.as_u16();
         let text = match self {
             Self::TooLong(limit) => format!("HTTP {status} with more than {limit} bytes"),
             Self::Broken(why) => format!("HTTP {status}, then the answer broke off: {why}"),
-            Self::NoInteraction(why) => format!("HTTP {status} with something that is no interaction: {why}"),
+            Self::Else(what, why) => format!("HTTP {status} with something that is no {what}: {why}"),
         };
         clip(&text, MESSAGE_BYTES)
     }
 }
 
-fn read(answer: &Answer, keys: &[ApiKey]) -> Result<Interaction, Unread> {
+fn read<T: Parsed>(answer: &Answer, keys: &[ApiKey]) -> Result<T, Unread> {
+    T::parse(whole(answer, keys)?).map_err(|why| Unread::Else(T::WHAT, mask(&why, keys).into_owned()))
+}
+
+/// The body, if it came as a whole.
+fn whole<'a>(answer: &'a Answer, keys: &[ApiKey]) -> Result<&'a [u8], Unread> {
     match &answer.end {
         End::TooLong(limit) => Err(Unread::TooLong(*limit)),
         End::Broken(why) => Err(Unread::Broken(mask(why, keys).into_owned())),
-        End::Whole => {
-            Interaction::parse(&answer.body).map_err(|why| Unread::NoInteraction(mask(&why, keys).into_owned()))
-        }
+        End::Whole => Ok(&answer.body),
     }
 }
 
@@ -92,7 +177,7 @@ fn read(answer: &Answer, keys: &[ApiKey]) -> Result<Interaction, Unread> {
 fn failure(answer: &Answer, keys: &[ApiKey]) -> Failure {
     let body = String::from_utf8_lossy(&answer.body);
     let body = mask(&body, keys);
-    Failure::from_http(answer.status.as_u16(), answer.retry_after.as_deref(), body.as_bytes())
+    Failure::from_http(answer.status.as_u16(), answer.header(&RETRY_AFTER), body.as_bytes())
 }
 
 fn not_final(status: StatusCode) -> String {

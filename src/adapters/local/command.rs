@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use tokio::process::{Child, Command};
 
 use crate::domain::job::{JobKey, excerpt};
@@ -53,8 +52,8 @@ impl CommandHandover {
         Self { command, results, timeout, clock }
     }
 
-    fn start(&self, command: &str, id: &JobKey, said: &File) -> io::Result<Child> {
-        let result = self.results.join(format!("{id}.json"));
+    fn start(&self, command: &str, id: &JobKey, object: &str, said: &File) -> io::Result<Child> {
+        let result = self.results.join(object.strip_prefix("results/").unwrap_or(object));
         let mut shell = Command::new("sh");
         shell
             .arg("-c")
@@ -87,11 +86,11 @@ fn tell(mut said: File) -> io::Result<String> {
 
 #[async_trait]
 impl Handover for CommandHandover {
-    async fn hand_on(&self, id: &JobKey, receiver: Option<&str>, _result: Bytes) -> Result<(), HandoverError> {
+    async fn hand_on(&self, id: &JobKey, receiver: Option<&str>, object: &str) -> Result<(), HandoverError> {
         let Some(command) = receiver.or(self.command.as_deref()) else { return Ok(()) };
         let machine = |what: &str, error: io::Error| HandoverError::NeedsPerson(format!("{what}: {error}"));
         let said = tempfile::tempfile().map_err(|error| machine("no temporary file can be made", error))?;
-        let started = self.start(command, id, &said);
+        let started = self.start(command, id, object, &said);
         let mut child = started.map_err(|error| machine("the command can't be started", error))?;
         let status = tokio::select! {
             status = child.wait() => status.map_err(|error| machine("the command can't be waited for", error))?,
@@ -136,7 +135,7 @@ mod tests {
     async fn try_run(command: &str, folder: &Path, result: &[u8]) -> Result<(), HandoverError> {
         std::fs::write(folder.join(format!("{KEY}.json")), result).unwrap();
         let handover = handover(Some(command), folder, Duration::from_secs(600));
-        handover.hand_on(&JobKey(KEY.to_owned()), None, Bytes::copy_from_slice(result)).await
+        handover.hand_on(&JobKey(KEY.to_owned()), None, &format!("results/{KEY}.json")).await
     }
 
     async fn run(command: &str, folder: &Path, result: &[u8]) -> Result<(), String> {
@@ -188,7 +187,7 @@ mod tests {
         std::fs::write(folder.path().join(format!("{KEY}.json")), "x").unwrap();
         let hand_on = async |process: Option<&str>, intake: Option<&str>| {
             let handover = handover(process, folder.path(), Duration::from_secs(600));
-            handover.hand_on(&JobKey(KEY.to_owned()), intake, Bytes::from_static(b"x")).await.is_ok()
+            handover.hand_on(&JobKey(KEY.to_owned()), intake, &format!("results/{KEY}.json")).await.is_ok()
         };
         assert!(hand_on(None, None).await && hand_on(Some("exit 1"), Some("exit 0")).await);
         assert!(!hand_on(None, Some("exit 1")).await && !hand_on(Some("exit 1"), None).await);
@@ -210,7 +209,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(format!("{KEY}.json")), "x").unwrap();
         let handover = handover(Some("exec sleep 600"), folder.path(), Duration::from_millis(50));
-        let told = handover.hand_on(&JobKey(KEY.to_owned()), None, Bytes::from_static(b"x")).await;
+        let told = handover.hand_on(&JobKey(KEY.to_owned()), None, &format!("results/{KEY}.json")).await;
         assert!(
             matches!(&told, Err(HandoverError::Refused(why)) if why.contains("still running after 50ms")),
             "{told:?}"

@@ -5,12 +5,10 @@
 //! already is taken as it is.
 
 use std::collections::HashSet;
-use std::io;
 
-use tokio::io::AsyncRead;
 use tracing::{info, warn};
 
-use super::feed::{Feed, feed};
+use super::feed::Outlet;
 use crate::app::engine::{Engine, Trouble};
 use crate::app::lines::{LineReader, REPEATED_KEY, ReadingRow, RowReader, header, object_name};
 use crate::app::plan::{bad_line, write_bad};
@@ -169,19 +167,14 @@ impl<'a> Cutting<'a> {
     /// Writes a part's rows, then its item.
     async fn write(&mut self, id: &PartId, from: Cursor, found: &Found) -> Result<(), Trouble> {
         let name = format!("runs/{}/{id}.{}-{}.jsonl", self.run.key, from.offset, found.upto.offset);
-        let (mut sink, mut source) = feed();
-        let engine = self.engine;
-        let put = engine.objects.put_stream(&name, &mut source as &mut (dyn AsyncRead + Send + Unpin));
-        let (put, filled) = tokio::join!(put, async {
-            let filled = self.fill(&mut sink, from, found).await;
-            match &filled {
-                Ok(()) => sink.end().await,
-                Err(trouble) => sink.fail(io::Error::other(trouble.to_string())).await,
+        let mut outlet = Outlet::new(&self.engine.objects, name.clone());
+        match self.fill(&mut outlet, from, found).await {
+            Ok(()) => outlet.close().await?,
+            Err(trouble) => {
+                outlet.give_up().await;
+                return Err(trouble);
             }
-            filled
-        });
-        filled?;
-        put?;
+        };
         let now = self.engine.clock.now();
         let part = Part {
             run: self.run.key.clone(),
@@ -203,7 +196,6 @@ impl<'a> Cutting<'a> {
             passes: Vec::new(),
             halved: false,
             discarded: 0,
-            possible_duplicates: 0,
         };
         match self.engine.create(&Item::Part(Box::new(part.clone()))).await {
             Ok(()) => {
@@ -221,7 +213,7 @@ impl<'a> Cutting<'a> {
     }
 
     /// The rows of a part once more, as they are sent.
-    async fn fill(&self, sink: &mut Feed, from: Cursor, found: &Found) -> Result<(), Trouble> {
+    async fn fill(&self, outlet: &mut Outlet, from: Cursor, found: &Found) -> Result<(), Trouble> {
         let upto = found.upto;
         let mut rows = row_reader(&self.header)?;
         let mut reader = self.reader(from.offset, from.line);
@@ -232,7 +224,7 @@ impl<'a> Cutting<'a> {
                 && let ReadingRow::Row(row) = rows.read(&raw)
             {
                 sent += 1;
-                sink.write(row.to_line().as_bytes()).await;
+                outlet.write(row.to_line().as_bytes()).await;
             }
         }
         let expected = upto.jobs - from.jobs;

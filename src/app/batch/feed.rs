@@ -1,12 +1,17 @@
-//! A reader that is fed by a writer on the way: what is made piece by piece becomes one object.
+//! An object that is written piece by piece: it becomes one only when its writer says that it is whole.
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinHandle;
+
+use crate::app::engine::Trouble;
+use crate::ports::objects::{ObjectError, Objects, Put};
 
 /// How much is gathered before it is passed on, in bytes.
 const PIECE: usize = 1 << 20;
@@ -14,45 +19,92 @@ const PIECE: usize = 1 << 20;
 /// How many pieces may wait for the reader.
 const PIECES: usize = 4;
 
+/// An object on the way. Nothing is begun before its first byte, so that an empty one never comes to be.
+#[derive(Debug)]
+pub struct Outlet {
+    objects: Arc<dyn Objects>,
+    name: String,
+    written: u64,
+    under_way: Option<(Feed, JoinHandle<Result<Put, ObjectError>>)>,
+}
+
+impl Outlet {
+    /// Of that name, if it comes to hold anything.
+    #[must_use]
+    pub fn new(objects: &Arc<dyn Objects>, name: String) -> Self {
+        Self { objects: Arc::clone(objects), name, written: 0, under_way: None }
+    }
+
+    /// Writes on.
+    pub async fn write(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.written += bytes.len() as u64;
+        if self.under_way.is_none() {
+            let (feed, mut fed) = feed();
+            let (objects, name) = (Arc::clone(&self.objects), self.name.clone());
+            let put = tokio::spawn(async move { objects.put_stream(&name, &mut fed).await });
+            self.under_way = Some((feed, put));
+        }
+        if let Some((feed, _)) = &mut self.under_way {
+            feed.write(bytes).await;
+        }
+    }
+
+    /// It is whole. Returns its length when it is durable; an object of its name that was there before stays.
+    ///
+    /// # Errors
+    /// Trouble with the objects: nothing is there under the name.
+    pub async fn close(self) -> Result<u64, Trouble> {
+        if let Some((mut feed, put)) = self.under_way {
+            feed.end().await;
+            put.await.map_err(|error| Trouble::Passing(format!("{} was not written: {error}", self.name)))??;
+        }
+        Ok(self.written)
+    }
+
+    /// It is not to be: nothing is left under the name.
+    pub async fn give_up(self) {
+        if let Some((mut feed, put)) = self.under_way {
+            feed.fail(io::Error::other("given up")).await;
+            if let Err(error) = put.await {
+                tracing::warn!(object = self.name, %error, "its writer ended badly");
+            }
+        }
+    }
+}
+
 /// The writing end.
 #[derive(Debug)]
-pub struct Feed {
+struct Feed {
     pieces: Sender<Result<Option<Bytes>, io::Error>>,
     gathered: BytesMut,
-    written: u64,
 }
 
 /// The reading end. It ends when the writer says so, and fails when the writer fails or goes away without a word: half an
 /// object must never look like a whole one.
 #[derive(Debug)]
-pub struct Fed {
+struct Fed {
     pieces: Receiver<Result<Option<Bytes>, io::Error>>,
     piece: Bytes,
     ended: bool,
 }
 
 /// Both ends.
-#[must_use]
-pub fn feed() -> (Feed, Fed) {
+fn feed() -> (Feed, Fed) {
     let (sender, receiver) = channel(PIECES);
-    let feed = Feed { pieces: sender, gathered: BytesMut::new(), written: 0 };
+    let feed = Feed { pieces: sender, gathered: BytesMut::new() };
     (feed, Fed { pieces: receiver, piece: Bytes::new(), ended: false })
 }
 
 impl Feed {
     /// Passes bytes on. A reader that went away has its own error: it is not told here.
-    pub async fn write(&mut self, bytes: &[u8]) {
-        self.written += bytes.len() as u64;
+    async fn write(&mut self, bytes: &[u8]) {
         self.gathered.extend_from_slice(bytes);
         if self.gathered.len() >= PIECE {
             self.pass_on().await;
         }
-    }
-
-    /// How many bytes were written.
-    #[must_use]
-    pub const fn written(&self) -> u64 {
-        self.written
     }
 
     async fn pass_on(&mut self) {
@@ -69,13 +121,13 @@ impl Feed {
     }
 
     /// Nothing more comes: the object is whole.
-    pub async fn end(&mut self) {
+    async fn end(&mut self) {
         self.pass_on().await;
         self.send(Ok(None)).await;
     }
 
     /// It is not to become an object.
-    pub async fn fail(&mut self, error: io::Error) {
+    async fn fail(&mut self, error: io::Error) {
         self.send(Err(error)).await;
     }
 }
@@ -116,11 +168,10 @@ mod tests {
                 feed.write(piece).await;
             }
             feed.end().await;
-            feed.written()
         };
         let mut read = Vec::new();
-        let (written, outcome) = tokio::join!(write, fed.read_to_end(&mut read));
-        assert_eq!((written, outcome.unwrap()), (3_000_000, 3_000_000));
+        let ((), outcome) = tokio::join!(write, fed.read_to_end(&mut read));
+        assert_eq!(outcome.unwrap(), 3_000_000);
         assert_eq!(read, bytes);
     }
 

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use self::index::{Index, Kind, Place};
 use self::window::{Slot, Window};
-use super::blocks::{Blocks, broken, key_of};
+use super::lines::{LinesOf, broken, key_of};
 use super::report::RunProgress;
 use crate::app::engine::{Engine, Trouble};
 use crate::domain::intake::Intake;
@@ -94,8 +94,11 @@ fn families(parts: &[Part]) -> impl Iterator<Item = &[Part]> {
 
 /// What was found must be what the parts' items say.
 fn check(progress: &RunProgress, merged: &Merged) -> Result<(), Trouble> {
-    let tally = progress.tally;
-    let (results, dead) = (tally.consumed + tally.recovered, tally.parked);
+    let (mut results, mut dead) = (0, 0);
+    for tally in progress.parts.iter().map(Part::tally) {
+        results += tally.succeeded + tally.recovered;
+        dead += tally.dead;
+    }
     if (merged.results, merged.dead) == (results, dead) {
         return Ok(());
     }
@@ -119,14 +122,14 @@ impl Merging<'_> {
     /// A part and its halves: the rows are those of the part, whichever of them settled each.
     async fn family(&mut self, family: &[Part]) -> Result<(), MergeError> {
         let Some(whole) = family.first() else { return Ok(()) };
-        let objects = &*self.engine.objects;
+        let objects = &self.engine.objects;
         let mut index = Index::of(objects, family).await?;
         // While one of the halves is at work it can't be told cheaply whose row this is.
         let is_over = family.iter().all(|part| part.state.is_closed());
         let attempts = whole.tries();
-        let mut blocks = Blocks::of(objects, &whole.rows_at);
-        while let Some(block) = blocks.next().await? {
-            for line in block.lines() {
+        let mut rows = LinesOf::own(objects, &whole.rows_at);
+        while let Some(lines) = rows.next().await? {
+            for line in lines.iter() {
                 let key = key_of(line.bytes).map_err(|why| broken(&whole.rows_at, line.at, &why))?;
                 match index.take(&key) {
                     Some(place) => self.found(place),

@@ -16,8 +16,8 @@ pub struct RunProgress {
     pub run: Run,
     /// Its parts, in the order of their rows: a halved one before its halves.
     pub parts: Vec<Part>,
-    /// The jobs of the latest attempts of parts that are not over, by the attempt's key.
-    pub attempts_out: HashMap<String, Job>,
+    /// The jobs of all attempts, by their key.
+    pub jobs: HashMap<String, Job>,
     /// What its rows have become.
     pub tally: Tally,
 }
@@ -35,17 +35,16 @@ impl RunProgress {
         self.parts.iter().map(|part| part.attempts.len() as u64).sum()
     }
 
-    /// The job of a part's latest attempt, while it is out.
+    /// The job of a part's attempt of that number.
     #[must_use]
-    pub fn job_of(&self, part: &Part) -> Option<&Job> {
-        let latest = part.latest()?;
-        self.attempts_out.get(&attempt_key(&part.run, &part.part, latest.number).0)
+    pub fn job_of(&self, part: &Part, attempt: u32) -> Option<&Job> {
+        self.jobs.get(&attempt_key(&part.run, &part.part, attempt).0)
     }
 
-    /// Whether every part is over.
+    /// Whether every part has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.parts.iter().all(|part| part.state.is_closed())
+        self.parts.iter().all(|part| part.state.is_ended())
     }
 
     /// What doesn't add up although it must, in words: `rows = settled + open` for the run and for each of its parts.
@@ -128,21 +127,19 @@ fn in_order(found: &mut HashMap<PartId, Part>, id: PartId, ordered: &mut Vec<Par
 /// Trouble with the ledger.
 pub async fn run_progress(engine: &Engine, intake: &Intake, run: &Run) -> Result<RunProgress, Trouble> {
     let parts = parts(engine, run).await?;
-    let keys: Vec<ItemId> = parts
-        .iter()
-        .filter(|part| !part.state.is_closed())
-        .filter_map(|part| part.latest().map(|latest| ItemId::job(&attempt_key(&part.run, &part.part, latest.number))))
+    let sendings = parts.iter().flat_map(|part| part.attempts.iter().map(move |sending| (part, sending.number)));
+    let keys: Vec<ItemId> =
+        sendings.map(|(part, number)| ItemId::job(&attempt_key(&part.run, &part.part, number))).collect();
+    let jobs: HashMap<String, Job> = engine
+        .ledger
+        .get_many(&keys)
+        .await?
+        .into_iter()
+        .filter_map(|item| match item {
+            Item::Job(job) => Some((job.key.0.clone(), job)),
+            _ => None,
+        })
         .collect();
-    let mut attempts_out = HashMap::new();
-    let mut duplicates: u64 = parts.iter().map(|part| u64::from(part.possible_duplicates)).sum();
-    for item in engine.ledger.get_many(&keys).await? {
-        if let Item::Job(job) = item {
-            if !job.state.is_closed() {
-                duplicates += u64::from(job.possible_duplicates);
-            }
-            attempts_out.insert(job.key.0.clone(), job);
-        }
-    }
     let mut tally = Tally { jobs: intake.cursor.jobs, bad_lines: intake.cursor.bad_lines, ..Tally::default() };
     for part in &parts {
         let rows = part.tally();
@@ -150,10 +147,16 @@ pub async fn run_progress(engine: &Engine, intake: &Intake, run: &Run) -> Result
         tally.parked += rows.dead;
         tally.recovered += rows.recovered;
         tally.discarded += rows.discarded;
-        tally.open += part.rows.saturating_sub(rows.settled() + moved(&parts, part));
+        let open = part.rows.saturating_sub(rows.settled() + moved(&parts, part));
+        // A part that waits for a person has ended, as a job that is parked has.
+        if part.state == State::Parked {
+            tally.parked += open;
+        } else {
+            tally.open += open;
+        }
     }
-    tally.possible_duplicates = duplicates;
-    Ok(RunProgress { run: run.clone(), parts, attempts_out, tally })
+    tally.possible_duplicates = jobs.values().map(|job| u64::from(job.possible_duplicates)).sum();
+    Ok(RunProgress { run: run.clone(), parts, jobs, tally })
 }
 
 /// Whether a run is over: cut to its end, every part closed.

@@ -9,7 +9,7 @@ mod look;
 use serde_json::Value;
 
 use self::chain::Family;
-use self::look::{Line, find_line, find_lines, settled_in};
+use self::look::{Line, find_line, find_outcome, settled_in};
 use super::report::parts;
 use crate::app::engine::{Engine, Trouble};
 use crate::app::lines::LineReader;
@@ -46,6 +46,8 @@ pub enum RowState {
     Waiting,
     /// Its latest attempt is out.
     UnderWay,
+    /// Its attempt is a dead letter: its output could not be taken, or nobody could look at it.
+    Parked,
     /// It has its result.
     Succeeded,
     /// It will not be tried again by itself.
@@ -65,6 +67,7 @@ impl RowState {
         match self {
             Self::Waiting => "waiting",
             Self::UnderWay => "under_way",
+            Self::Parked => "parked",
             Self::Succeeded => "succeeded",
             Self::Dead => "dead",
             Self::Recovered => "recovered",
@@ -165,7 +168,7 @@ struct Settling<'a> {
 pub async fn story(engine: &Engine, intake: &Intake, run: &Run, key: &str) -> Result<Option<Story>, Trouble> {
     let parts = parts(engine, run).await?;
     let bad_lines = bad_lines(engine, intake, key).await?;
-    let objects = &*engine.objects;
+    let objects = &engine.objects;
     for parts in parts.chunk_by(|_, next| !next.part.is_numbered()) {
         let settlings = settled_in(objects, parts, key).await?;
         if !settlings.is_empty() || look::may_be_open_in(objects, parts, key).await? {
@@ -219,6 +222,7 @@ async fn family_story(
         (None, Some(letter)) if letter.state() == State::Discarded => RowState::Discarded,
         (None, Some(_)) => RowState::Dead,
         (None, None) if part.is_some_and(|part| part.state.is_closed()) => RowState::Discarded,
+        (None, None) if part.is_some_and(|part| part.state == State::Parked) => RowState::Parked,
         (None, None) if part.is_some_and(|part| part.is_out()) => RowState::UnderWay,
         (None, None) => RowState::Waiting,
     };
@@ -251,7 +255,7 @@ async fn letter(engine: &Engine, family: &Family<'_>, settling: &Settling<'_>) -
     let run = &settling.part.run;
     let line = line_of(family, settling, File::Dead).await?;
     let (blame, attempts) = {
-        let dead = dead(&line.line).map_err(|why| super::blocks::broken(&line.object, line.at, &why))?;
+        let dead = dead(&line.line).map_err(|why| super::lines::broken(&line.object, line.at, &why))?;
         (Blame { class: dead.class.into_owned(), message: dead.message.into_owned() }, dead.attempts)
     };
     let own = ItemId::dead_row(&row_id(run, family.key, settling.passed.attempt));
@@ -305,10 +309,8 @@ async fn failure(
             message: job(|job| job.message.as_ref()).unwrap_or_else(|| "Gemini gave no output".to_owned()),
         });
     };
-    let outcomes = find_lines(family.objects, output, family.key, usize::MAX).await?;
-    let Some(first) = outcomes.first() else {
-        let message = "the output has no line for this row".to_owned();
-        return Ok(Blame { class: "missing".to_owned(), message });
+    let Some(first) = find_outcome(family.objects, output, family.key).await? else {
+        return Ok(without_line(job));
     };
     let Some(input) = find_line(family.objects, &part.rows_at, family.key).await? else {
         return Err(Trouble::NeedsPerson(format!("the row {} is not in {} any more", family.key, part.rows_at)));
@@ -316,13 +318,25 @@ async fn failure(
     let header = engine.header(&intake.sha256).await?;
     let expect: Option<Value> = header.expect.as_deref().and_then(|expect| serde_json::from_str(expect.get()).ok());
     let judged = said(&first.line, &input.line, expect.as_ref());
-    Ok(match judged.map_err(|why| super::blocks::broken(output, first.at, &why))? {
+    Ok(match judged.map_err(|why| super::lines::broken(output, first.at, &why))? {
         Said::Failed(blame) => Blame { class: blame.class, message: blame.message },
         Said::Value(..) => Blame {
             class: "unknown".to_owned(),
             message: "its line looks like a success now; please report this".to_owned(),
         },
     })
+}
+
+/// Why a row failed that the output has no line for.
+fn without_line(job: Option<&Job>) -> Blame {
+    let was_created = job.is_some_and(|job| !job.handles.is_empty());
+    let ended = job.and_then(|job| job.batch.as_ref()?.output.as_ref()?.ended.clone());
+    let (class, message) = match (was_created, ended) {
+        (false, _) => ("beside_refused".to_owned(), "sent with rows that Gemini refused"),
+        (true, Some(class)) => (class, "Gemini's job ended without a line for this row"),
+        (true, None) => ("missing".to_owned(), "the output has no line for this row"),
+    };
+    Blame { class, message: message.to_owned() }
 }
 
 /// Whether the row is among the lines that are in no part yet.
@@ -333,7 +347,7 @@ async fn waits(engine: &Engine, intake: &Intake, key: &str) -> Result<bool, Trou
     let cursor = intake.cursor;
     let mut lines = LineReader::new(&*engine.objects, &intake.sha256, cursor.offset, cursor.line).of_rows();
     while let Some(line) = lines.next().await? {
-        if super::blocks::key_of(&line.bytes).is_ok_and(|found| found == key) {
+        if super::lines::key_of(&line.bytes).is_ok_and(|found| found == key) {
             return Ok(true);
         }
     }

@@ -199,7 +199,7 @@ impl Job {
 
     /// Sets the next look, after looks: at the live handle that is due first. A dead letter is only looked at where
     /// a given-up handle has a later look to come; one that stays without an answer is tried again after a wait.
-    fn schedule(&mut self, now: Now<'_>) {
+    pub(super) fn schedule(&mut self, now: Now<'_>) {
         let again = |handle: &Handle| now.at.plus(now.policy.next_look(handle));
         let of_fate = |fate| self.handles.iter().filter(move |handle| handle.fate == fate);
         match self.state {

@@ -237,6 +237,12 @@ impl Pass {
         out.extend_from_slice(format!(",\"name\":\"{name}\",\"attempt\":{attempt}}}\n").as_bytes());
     }
 
+    /// Rows that have a line in the output so far, whatever it says.
+    #[must_use]
+    pub fn outcomes(&self) -> u64 {
+        self.seen.iter().map(|seen| u64::from(*seen)).sum()
+    }
+
     fn counts(&self) -> Counts {
         let Tally { lines, blank, unreadable, without_key, unknown_keys } = self.tally;
         let mut counts = Counts {

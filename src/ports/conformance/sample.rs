@@ -159,6 +159,7 @@ pub fn part(number: u32, rev: Rev) -> Part {
         attempt: 1,
         name: "0123456789ab".to_owned(),
         late: false,
+        without_output: false,
         counts: Counts { rows: 10, succeeded: 7, retry: 2, dead: 1, missing: 1, duplicates: 3, ..Counts::default() },
         classes: [("blocked:SAFETY".to_owned(), 1)].into(),
         told: 0,
@@ -197,6 +198,7 @@ pub fn part(number: u32, rev: Rev) -> Part {
         intent: Some(Intent {
             attempt: 2,
             output: Some("answers/raw.jsonl".to_owned()),
+            download: 2,
             late: true,
             blame: ("missing".to_owned(), "日本語 \"quoted\"".to_owned()),
             announced: 9,
@@ -205,7 +207,6 @@ pub fn part(number: u32, rev: Rev) -> Part {
         passes: vec![passed],
         halved: true,
         discarded: 2,
-        possible_duplicates: 1,
         part: id,
     }
 }

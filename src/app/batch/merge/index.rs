@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
-use crate::app::batch::blocks::{Blocks, broken, key_of};
+use crate::app::batch::lines::{LinesOf, broken, key_of};
 use crate::app::engine::Trouble;
 use crate::domain::part::{File, Part};
 use crate::domain::pass::KeyName;
@@ -37,7 +38,7 @@ pub(super) struct Index {
 
 impl Index {
     /// Reads the files of every pass that counts: dead rows first, so that a success that came later wins.
-    pub async fn of(objects: &dyn Objects, family: &[Part]) -> Result<Self, Trouble> {
+    pub async fn of(objects: &Arc<dyn Objects>, family: &[Part]) -> Result<Self, Trouble> {
         let mut index = Self::default();
         let rows: u64 = family.iter().map(|part| part.tally().settled()).sum();
         index.places.reserve(usize::try_from(rows).unwrap_or_default());
@@ -54,12 +55,12 @@ impl Index {
         Ok(index)
     }
 
-    async fn read(&mut self, objects: &dyn Objects, name: String, kind: Kind) -> Result<(), Trouble> {
+    async fn read(&mut self, objects: &Arc<dyn Objects>, name: String, kind: Kind) -> Result<(), Trouble> {
         let number = |n: usize| u32::try_from(n).map_err(|_| broken(&name, 0, "too long a line, or too many files"));
         let file = number(self.files.len())?;
-        let mut blocks = Blocks::of(objects, &name);
-        while let Some(block) = blocks.next().await? {
-            for line in block.lines() {
+        let mut blocks = LinesOf::own(objects, &name);
+        while let Some(lines) = blocks.next().await? {
+            for line in lines.iter() {
                 let key = key_of(line.bytes).map_err(|why| broken(&name, line.at, &why))?;
                 let place = Place { file, kind, length: number(line.bytes.len())?, at: line.at };
                 match self.places.entry(KeyName::of(&key)) {

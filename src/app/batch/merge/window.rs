@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::index::{Index, Place};
-use crate::app::batch::blocks::broken;
+use crate::app::batch::lines::broken;
 use crate::app::engine::Trouble;
 use crate::ports::objects::Objects;
 

@@ -1,5 +1,7 @@
 //! Which parts and attempts a row was in.
 
+use std::sync::Arc;
+
 use super::Settling;
 use super::look::find_line;
 use crate::app::engine::Trouble;
@@ -9,7 +11,7 @@ use crate::ports::objects::Objects;
 
 /// A part with its halves, one of whose rows is looked for.
 pub(super) struct Family<'a> {
-    pub objects: &'a dyn Objects,
+    pub objects: &'a Arc<dyn Objects>,
     /// The part, then its halves, each before its own.
     pub parts: &'a [Part],
     /// Where the row was settled.

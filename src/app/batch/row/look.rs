@@ -1,9 +1,11 @@
 //! Looking for a row in objects.
 
+use std::sync::Arc;
+
 use memchr::memmem;
 
 use super::Settling;
-use crate::app::batch::blocks::{Blocks, broken};
+use crate::app::batch::lines::{LinesOf, broken};
 use crate::app::engine::Trouble;
 use crate::domain::part::{File, Part};
 use crate::domain::pass::find::lines;
@@ -17,37 +19,32 @@ pub(super) struct Line {
     pub line: String,
 }
 
-/// The first line of an object with that key.
-pub(super) async fn find_line(objects: &dyn Objects, object: &str, key: &str) -> Result<Option<Line>, Trouble> {
-    Ok(find_lines(objects, object, key, 1).await?.pop())
+/// The line with that key of an object that this program wrote.
+pub(super) async fn find_line(objects: &Arc<dyn Objects>, object: &str, key: &str) -> Result<Option<Line>, Trouble> {
+    first_line(LinesOf::own(objects, object), key).await
 }
 
-/// The first lines of an object with that key, `most` at most.
-pub(super) async fn find_lines(
-    objects: &dyn Objects,
-    object: &str,
-    key: &str,
-    most: usize,
-) -> Result<Vec<Line>, Trouble> {
+/// The first line with that key of Gemini's raw output.
+pub(super) async fn find_outcome(objects: &Arc<dyn Objects>, object: &str, key: &str) -> Result<Option<Line>, Trouble> {
+    first_line(LinesOf::raw(objects, object), key).await
+}
+
+async fn first_line(mut object: LinesOf, key: &str) -> Result<Option<Line>, Trouble> {
     let finder = is_always_written_so(key).then(|| memmem::Finder::new(key));
-    let mut found = Vec::new();
-    let mut blocks = Blocks::of(objects, object);
-    while let Some(block) = blocks.next().await? {
-        if finder.as_ref().is_some_and(|finder| finder.find(&block.bytes).is_none()) {
+    while let Some(some) = object.next().await? {
+        if finder.as_ref().is_some_and(|finder| finder.find(some.bytes()).is_none()) {
             continue;
         }
-        for line in block.lines() {
+        for line in some.iter() {
             if finder.as_ref().is_some_and(|finder| finder.find(line.bytes).is_none()) {
                 continue;
             }
-            found.extend(lines(line.at, line.bytes, key).map(|one| Line { at: one.at, line: one.line.to_owned() }));
-            if found.len() >= most {
-                found.truncate(most);
-                return Ok(found);
+            if let Some(found) = lines(line.at, line.bytes, key).next() {
+                return Ok(Some(Line { at: found.at, line: found.line.to_owned() }));
             }
         }
     }
-    Ok(found)
+    Ok(None)
 }
 
 /// Whether nobody who writes JSON writes it in another way, so that lines without it need no closer look.
@@ -57,7 +54,7 @@ fn is_always_written_so(key: &str) -> bool {
 
 /// The passes of these parts that settled the row, in the order in which they count.
 pub(super) async fn settled_in<'a>(
-    objects: &dyn Objects,
+    objects: &Arc<dyn Objects>,
     parts: &'a [Part],
     key: &str,
 ) -> Result<Vec<Settling<'a>>, Trouble> {
@@ -76,7 +73,7 @@ pub(super) async fn settled_in<'a>(
 }
 
 /// Whether the row is one of these parts', which no pass has settled.
-pub(super) async fn may_be_open_in(objects: &dyn Objects, parts: &[Part], key: &str) -> Result<bool, Trouble> {
+pub(super) async fn may_be_open_in(objects: &Arc<dyn Objects>, parts: &[Part], key: &str) -> Result<bool, Trouble> {
     let Some(whole) = parts.first() else { return Ok(false) };
     let settled: u64 = parts
         .iter()

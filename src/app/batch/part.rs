@@ -1,0 +1,299 @@
+//! Bringing a part on: its dead letters, its next attempt, its end.
+//!
+//! A part says what is to be done; its attempts say what they are at themselves. Each step leaves the part so that the
+//! next tick goes on from there, and may be made twice.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::dead::tell;
+use super::halve::halve;
+use super::items;
+use super::pass::{Made, make};
+use super::{back, report};
+use crate::app::engine::{Engine, Trouble};
+use crate::app::report::every;
+use crate::domain::classify::exhausted;
+use crate::domain::intake::{Intake, Run};
+use crate::domain::item::{Item, ItemId};
+use crate::domain::job::{InputRef, Job, JobKey, Lease, Mode, State, Work};
+use crate::domain::moves::Now;
+use crate::domain::part::{Attempt, Intent, Part, Rows, Sending, TOO_LARGE, attempt_key};
+use crate::ports::ledger::CreateError;
+
+/// How soon a part is looked at whose attempt is out: the attempt itself wakes it earlier, unless that was lost.
+const LOOK_AFTER: Duration = Duration::from_secs(3600);
+
+/// Bytes of input files at Gemini that are under way at once: its limit is 20 GB for all files of a project
+/// (<https://ai.google.dev/gemini-api/docs/files>), and files that others made are there too.
+const BYTES_AT_ONCE: u64 = 18_000_000_000;
+
+/// The parts that are out, as one round of submitting sees them.
+#[derive(Debug, Default)]
+pub struct Out {
+    parts: HashMap<ItemId, u64>,
+}
+
+impl Out {
+    /// Counts them.
+    ///
+    /// # Errors
+    /// Trouble with the ledger.
+    pub async fn count(engine: &Engine) -> Result<Self, Trouble> {
+        let mut parts = HashMap::new();
+        for item in every(engine, State::UnderWay, usize::MAX).await? {
+            if let Item::Part(part) = &item {
+                parts.insert(item.id(), part.latest().map_or(0, |latest| latest.bytes));
+            }
+        }
+        Ok(Self { parts })
+    }
+
+    fn has_room_for(&self, engine: &Engine, bytes: u64) -> bool {
+        let out: u64 = self.parts.values().sum();
+        self.parts.len() < engine.settings.parts.at_once && (out + bytes <= BYTES_AT_ONCE || self.parts.is_empty())
+    }
+}
+
+/// Has somebody look at a part: one of its attempts has news.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn look_soon(engine: &Engine, attempt: &Attempt) -> Result<(), Trouble> {
+    let wake = |part: &mut Part, now: Now<'_>| {
+        let waits = !part.state.is_closed() && part.due_at.is_none_or(|due| due > now.at);
+        if waits {
+            part.due_at = Some(now.at);
+        }
+        waits
+    };
+    items::settle(engine, &attempt.run, &attempt.part, wake).await.map(drop)
+}
+
+/// Brings on a part that is due. True: something was done.
+///
+/// # Errors
+/// Trouble; the part stays due.
+pub async fn bring_on(engine: &Engine, part: Part, out: &mut Out) -> Result<bool, Trouble> {
+    let (intake, run) = items::run_of(engine, &part.intake).await?;
+    if part.passes.iter().any(|passed| !passed.is_told()) {
+        let Some(part) = lease(engine, &part).await? else { return Ok(false) };
+        tell(engine, part, &intake, &run).await?;
+        return Ok(true);
+    }
+    if let Some(intent) = part.intent.clone() {
+        if intent.output.is_none() {
+            return without_output(engine, part, intent, &intake).await;
+        }
+        // The attempt's own job makes it.
+        return later(engine, part).await;
+    }
+    if part.is_out() {
+        return look_at_attempt(engine, part).await;
+    }
+    let Some(rows) = part.rows_left() else { return settle(engine, part, State::Settled, 0).await };
+    if let Some(reason) = &intake.cancelled {
+        info!(run = part.run, part = %part.part, rows = rows.rows, reason, "discarded with its run");
+        let open = rows.rows;
+        return settle(engine, part, State::Discarded, open).await;
+    }
+    if let Some((class, message)) = part.latest().and_then(|latest| latest.ended.clone()) {
+        let too_large = class == TOO_LARGE;
+        if too_large && rows.rows > 1 && !part.may_come_late() {
+            return halve(engine, part, &rows).await;
+        }
+        if part.tries() >= run.max_attempts || (too_large && rows.rows == 1) {
+            return use_up(engine, part, (class, message)).await;
+        }
+    }
+    if run.held.is_some() || !out.has_room_for(engine, rows.bytes) {
+        return Ok(false);
+    }
+    send_next(engine, part, &run, rows, out).await
+}
+
+/// Leases a part while its dead letters are made. None: somebody else was faster.
+async fn lease(engine: &Engine, part: &Part) -> Result<Option<Part>, Trouble> {
+    let now = engine.now();
+    let until = now.policy.lease_from(now.at);
+    let mut next = part.clone();
+    next.lease = Some(Lease { holder: engine.ids.token(), until });
+    next.due_at = Some(until);
+    items::replace(engine, part, next).await
+}
+
+async fn later(engine: &Engine, part: Part) -> Result<bool, Trouble> {
+    let mut next = part.clone();
+    next.enter(State::UnderWay, Some(engine.clock.now().plus(LOOK_AFTER)), engine.clock.now());
+    items::replace(engine, &part, next).await?;
+    Ok(false)
+}
+
+async fn settle(engine: &Engine, part: Part, state: State, discarded: u64) -> Result<bool, Trouble> {
+    let mut next = part.clone();
+    next.discarded += discarded;
+    next.enter(state, None, engine.clock.now());
+    items::replace(engine, &part, next).await?;
+    Ok(true)
+}
+
+/// Looks what has become of an attempt that is out.
+async fn look_at_attempt(engine: &Engine, part: Part) -> Result<bool, Trouble> {
+    let Some(latest) = part.latest().cloned() else { return Ok(false) };
+    let key = attempt_key(&part.run, &part.part, latest.number);
+    let Some(job) = items::job(engine, &key).await? else {
+        return Err(Trouble::NeedsPerson(format!("the attempt {key} of part {} is not in the ledger", part.part)));
+    };
+    match job.state {
+        // A dead letter: its output could not be taken, or nobody can look at it. The part waits with it.
+        State::Parked => {
+            let mut next = part.clone();
+            next.enter(State::Parked, None, engine.clock.now());
+            items::replace(engine, &part, next).await?;
+            Ok(true)
+        }
+        State::GivenUp | State::Discarded | State::Consumed | State::Recovered => {
+            let class = job.class.clone().unwrap_or_else(|| "unknown".to_owned());
+            let message = job.message.clone().unwrap_or_default();
+            let attempt = items::attempt_of(&job)?.clone();
+            back::hand_back(engine, &job, &attempt, back::End { class: &class, message: &message, free: false })
+                .await?;
+            Ok(true)
+        }
+        _ => later(engine, part).await,
+    }
+}
+
+/// The rows of an attempt that brought nothing have no attempt left: a pass without output makes them dead.
+async fn use_up(engine: &Engine, part: Part, (class, message): (String, String)) -> Result<bool, Trouble> {
+    let Some(latest) = part.latest() else { return Ok(false) };
+    let mut next = part.clone();
+    next.intent = Some(Intent {
+        attempt: latest.number,
+        output: None,
+        download: 0,
+        late: false,
+        blame: (exhausted(&class), message),
+        announced: 0,
+        last: true,
+    });
+    Ok(items::replace(engine, &part, next).await?.is_some())
+}
+
+async fn without_output(engine: &Engine, part: Part, intent: Intent, intake: &Intake) -> Result<bool, Trouble> {
+    let expect = items::expect_of(engine, &intake.sha256).await?;
+    let Made::Passed(passed) = make(engine, &part, &intent, expect).await? else {
+        return Err(Trouble::NeedsPerson("a pass without output can't come short of anything".to_owned()));
+    };
+    let now = engine.clock.now();
+    let mut next = part.clone();
+    next.intent = None;
+    warn!(run = part.run, part = %part.part, rows.dead = passed.counts.dead, class = intent.blame.0, "its rows are dead");
+    next.passes.push(*passed);
+    next.enter(State::Waiting, Some(now), now);
+    Ok(items::replace(engine, &part, next).await?.is_some())
+}
+
+/// Reserves the next attempt: its job first, then the part. A job that is there already is the same one if its rows are.
+async fn send_next(engine: &Engine, part: Part, run: &Run, rows: Rows, out: &mut Out) -> Result<bool, Trouble> {
+    let number = part.attempts.len() as u32 + 1;
+    let job = planned(engine, &part, run, &rows, number);
+    match engine.create(&Item::Job(job.clone())).await {
+        Ok(()) => {}
+        Err(CreateError::Exists(found)) => match *found {
+            Item::Job(found) if found.content == job.content => {}
+            other => {
+                return Err(Trouble::NeedsPerson(format!(
+                    "the ledger item {} has other rows than the attempt of that name",
+                    other.id()
+                )));
+            }
+        },
+        Err(CreateError::Ledger(error)) => return Err(error.into()),
+    }
+    let now = engine.clock.now();
+    let mut next = part.clone();
+    let tries = part.tries() + 1;
+    let bytes = rows.bytes;
+    next.attempts.push(Sending { number, rows_at: rows.at, rows: rows.rows, bytes, tries, free: false, ended: None });
+    next.enter(State::UnderWay, Some(now.plus(LOOK_AFTER)), now);
+    let Some(part) = items::replace(engine, &part, next).await? else { return Ok(false) };
+    out.parts.insert(ItemId::part(&part.run, &part.part), bytes);
+    info!(run = part.run, part = %part.part, attempt = number, rows = rows.rows, "an attempt is to go out");
+    Ok(true)
+}
+
+fn planned(engine: &Engine, part: &Part, run: &Run, rows: &Rows, number: u32) -> Job {
+    let now = engine.clock.now();
+    let key = attempt_key(&part.run, &part.part, number);
+    let work = Work {
+        input: InputRef { intake: part.intake.clone(), line: 0, offset: 0, length: rows.bytes },
+        content: content_of(&key, rows),
+        key,
+        mode: Mode::Batch,
+        model: run.model.clone(),
+        max_attempts: run.max_attempts,
+        deadline_s: run.deadline_s,
+    };
+    let mut job = Job::planned(work, engine.rev(), now);
+    job.batch = Some(Box::new(Attempt {
+        run: part.run.clone(),
+        part: part.part.clone(),
+        number,
+        rows_at: rows.at.clone(),
+        rows: rows.rows,
+        bytes: rows.bytes,
+        file: None,
+        not_listed: None,
+        refusals: 0,
+        output: None,
+    }));
+    job.enter(State::Retryable, Some(now), now);
+    job
+}
+
+/// What tells two attempts of one name apart: where their rows lie.
+fn content_of(key: &JobKey, rows: &Rows) -> String {
+    crate::domain::json::digest(&format!("{key} {} {} {}", rows.at, rows.rows, rows.bytes))
+}
+
+/// Whether another part of the same model has an attempt at Gemini, or may have.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn others_are_out(engine: &Engine, attempt: &Attempt, model: &str) -> Result<bool, Trouble> {
+    let mut keys = Vec::new();
+    for item in every(engine, State::UnderWay, usize::MAX).await? {
+        if let Item::Part(part) = item
+            && part.model == model
+            && (part.run != attempt.run || part.part != attempt.part)
+            && let Some(latest) = part.latest()
+        {
+            keys.push(ItemId::job(&attempt_key(&part.run, &part.part, latest.number)));
+        }
+    }
+    let jobs = engine.ledger.get_many(&keys).await?;
+    Ok(jobs.iter().any(|job| matches!(job.state(), State::Reserving | State::Unclear | State::Submitted)))
+}
+
+/// Wakes the parts of a run that wait, as after a person has let it go on.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn wake_run(engine: &Engine, run: &Run) -> Result<(), Trouble> {
+    for part in report::parts(engine, run).await? {
+        if part.state == State::Parked {
+            items::settle(engine, &part.run, &part.part, |part, now| {
+                let parked = part.state == State::Parked;
+                if parked {
+                    part.enter(State::UnderWay, Some(now.at), now.at);
+                }
+                parked
+            })
+            .await?;
+        }
+    }
+    Ok(())
+}
