@@ -28,9 +28,9 @@ async fn python() -> PathBuf {
     python
 }
 
-/// What the script printed for the interactions that it left.
-async fn run_script(python: &Path, sim: &Sim, version: &str) -> Vec<Value> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/sdk_interactions.py");
+/// What the script printed of what it left.
+async fn run_script(python: &Path, script: &str, sim: &Sim, version: &str) -> Vec<Value> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(script);
     let mut run = Command::new(python);
     run.arg(script).args([&sim.running.base_url(), version]);
     run.env_remove("GOOGLE_API_KEY").env_remove("GEMINI_API_KEY").env("NO_PROXY", "127.0.0.1");
@@ -55,7 +55,7 @@ async fn googles_client_works_unchanged_and_reads_the_same_values() {
     let python = python().await;
     let sim = Sim::start(Config { polls_until_done: 2, latency: Duration::from_millis(30), ..Config::default() }).await;
     for version in ["default", "v1", "v1beta"] {
-        let lines = run_script(&python, &sim, version).await;
+        let lines = run_script(&python, "sdk_interactions.py", &sim, version).await;
         let statuses: Vec<_> = lines.iter().map(|line| line["status"].as_str().unwrap()).collect();
         assert_eq!(statuses, ["completed", "completed", "completed", "completed", "completed", "cancelled"]);
         for line in &lines {
@@ -71,6 +71,26 @@ async fn googles_client_works_unchanged_and_reads_the_same_values() {
     // The client's own retries of creates did not come into play: each create was accepted once.
     let stats = sim.get("/simulator/stats").await;
     assert_eq!(stats["accepted"], json!(3 * (7 + 2)));
+    assert_eq!(stats["requests"]["other"], Value::Null, "the client asked for a path that is not there: {stats}");
+    sim.running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn googles_client_uploads_creates_lists_gets_and_downloads() {
+    let python = python().await;
+    let sim = Sim::start(Config { polls_until_done: 2, latency: Duration::from_millis(30), ..Config::default() }).await;
+    for version in ["default", "v1", "v1beta"] {
+        let rows = run_script(&python, "sdk_batches.py", &sim, version).await;
+        assert_eq!(rows.len(), 5 + 1 + 1 + 3);
+        for row in &rows {
+            let digest = Digest::of(&row["contents"]).to_string();
+            assert!(row["text"].as_str().unwrap().starts_with(&format!("sim {digest}: ")), "{row}");
+        }
+    }
+    // Each create was accepted once: three that were collected, one inline, one that was cancelled.
+    let stats = sim.get("/simulator/stats").await;
+    assert_eq!(stats["batches"]["inline"], 3);
+    assert_eq!((&stats["accepted"], &stats["rows"]), (&json!(3 * 5), &json!(3 * (5 + 1 + 1 + 3 + 2))));
     assert_eq!(stats["requests"]["other"], Value::Null, "the client asked for a path that is not there: {stats}");
     sim.running.stop().await.unwrap();
 }

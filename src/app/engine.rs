@@ -14,7 +14,6 @@ use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Job, Rev};
 use crate::domain::moves::Now;
 use crate::domain::time::Millis;
-use crate::ports::batches::Batches;
 use crate::ports::clock::Clock;
 use crate::ports::gemini::Gemini;
 use crate::ports::handover::Handover;
@@ -66,8 +65,6 @@ pub struct Engine {
     pub objects: Arc<dyn Objects>,
     /// The remote side.
     pub gemini: Arc<dyn Gemini>,
-    /// The remote side, as far as batch runs need it.
-    pub batches: Arc<dyn Batches>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Randomness.

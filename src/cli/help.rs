@@ -90,7 +90,7 @@ pub fn simulator() -> String {
     ] {
         help.push_str(heading);
         for fault in Fault::ALL.iter().filter(|fault| fault.stay() == stay) {
-            hang(&mut help, fault.name(), 21, fault.about());
+            hang(&mut help, fault.name(), 23, fault.about());
         }
     }
     help.trim_end().to_owned()
@@ -305,10 +305,12 @@ Examples:
 Exit codes: 0, 2 bad use, 1 something may still run at Gemini.";
 
 const SIMULATOR: &str = "\
-It speaks Gemini's interactions and generateContent under /v1 and /v1beta, takes
-any API key, and prints its address when it is ready. An answer is a function of
-its input. GET /simulator/log tells what it accepted, /simulator/stats counts,
-GET and PUT /simulator/faults show and change the faults. Ctrl-C ends it.
+It speaks Gemini's interactions, batches, files and generateContent under /v1
+and /v1beta, takes any API key, and prints its address when it is ready. An
+answer is a function of its input. GET /simulator/log tells what it accepted,
+/simulator/rows the rows of batches, /simulator/stats counts, GET and PUT
+/simulator/faults show and change the faults. With --journal, files lie beside
+it in FILE.files. Ctrl-C ends it.
 
 Examples:
   gleaner simulator --port 8080

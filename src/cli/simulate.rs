@@ -20,6 +20,10 @@ pub async fn simulator(context: &Context, args: &Simulator) -> Result<Exit, Stop
         polls_until_done: args.polls,
         faults: open::faults(&args.faults)?,
         journal: args.journal.clone().map(|path| JournalConfig { path, writer: SystemIds.token() }),
+        answer_bytes: args.answer_bytes,
+        batch_expiry: Some(args.batch_expiry),
+        batch_jobs: args.batch_jobs,
+        enqueued_tokens: args.batch_tokens,
         ..Config::default()
     };
     let mut signals = Signals::catch()?;

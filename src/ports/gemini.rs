@@ -6,6 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use thiserror::Error;
 
+use super::batches::Batches;
+
 use crate::domain::failure::Failure;
 use crate::domain::interaction::Interaction;
 use crate::domain::job::KeyId;
@@ -40,9 +42,9 @@ pub enum ReadError {
     TooLong(u64),
 }
 
-/// Gemini's interactions. No method retries by itself.
+/// Gemini: its interactions here, its batch jobs and files in [`Batches`]. No create is ever repeated.
 #[async_trait]
-pub trait Gemini: fmt::Debug + Send + Sync {
+pub trait Gemini: Batches + fmt::Debug + Send + Sync {
     /// The key that creates.
     fn creates_as(&self) -> &KeyId;
 

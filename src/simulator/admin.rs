@@ -1,6 +1,7 @@
 //! `/simulator/…`: what the simulator itself can be asked and told. Needs no API key.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use axum::extract::rejection::BytesRejection;
@@ -13,16 +14,19 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::accepted::{Accepted, Work};
+use super::batches::{Job, Row};
 use super::faults::Faults;
+use super::faults::Stay;
 use super::refusal::{Dialect, Kind, Refusal};
 use super::request;
-use super::world::World;
+use super::world::{Paid, World, aside};
 
 /// Entries of the log in one answer, unless fewer are asked for.
 const PAGE: usize = 10_000;
 
 pub(super) fn routes() -> Router<Arc<World>> {
-    Router::new().route("/log", get(log)).route("/stats", get(stats)).route("/faults", get(faults).put(set_faults))
+    let faults = get(faults).put(set_faults);
+    Router::new().route("/log", get(log)).route("/rows", get(rows)).route("/stats", get(stats)).route("/faults", faults)
 }
 
 #[derive(Debug, Deserialize)]
@@ -44,7 +48,25 @@ async fn log(State(world): State<Arc<World>>, Query(page): Query<Page>) -> Respo
     Json(json!({"accepted": accepted, "next": (next < accepted).then_some(next), "entries": entries})).into_response()
 }
 
-fn entry(seq: usize, work: &Accepted) -> Value {
+fn entry(seq: usize, paid: &Paid) -> Value {
+    match paid {
+        Paid::Work(work) => work_entry(seq, work),
+        Paid::Batch(job) => batch_entry(seq, job),
+    }
+}
+
+fn batch_entry(seq: usize, job: &Job) -> Value {
+    let batch = &job.record;
+    let webhook = batch.webhook_config.as_ref();
+    let metadata = webhook.and_then(|config| config.get("userMetadata").or_else(|| config.get("user_metadata")));
+    json!({
+        "seq": seq, "id": batch.id, "kind": "batch", "display_name": batch.display_name, "nth": batch.nth,
+        "model": batch.model, "file": batch.file, "rows": batch.rows, "row_faults": batch.row_faults,
+        "user_metadata": metadata, "at": batch.at.0, "key": batch.key, "faults": batch.faults().collect::<Vec<_>>(),
+    })
+}
+
+fn work_entry(seq: usize, work: &Accepted) -> Value {
     let request = request::object(&work.body).unwrap_or_default();
     let (kind, model) = match &work.work {
         Work::Call { model } => ("call", Some(json!(model))),
@@ -60,8 +82,60 @@ fn entry(seq: usize, work: &Accepted) -> Value {
     })
 }
 
-/// `{"accepted","requests":{kind: n},"faults":{name: n}}`. A fault of a course or an outcome counts when its work is
-/// accepted, any other at each request that meets it.
+/// What is known of the rows of one key and one digest.
+#[derive(Debug, Default)]
+struct Same {
+    accepted: u64,
+    /// What became of each, by name; null for a good answer.
+    faults: Vec<Value>,
+    lasting: Option<&'static str>,
+}
+
+/// The accepted rows of all batches, by key and digest: `{"rows","next","entries"}`, where `rows` is how many entries
+/// there are. An entry is `{"key","input_digest","accepted","faults","lasting"}`: how often it was accepted, the fault
+/// that each of these met, or null, and the lasting one, or null.
+async fn rows(State(world): State<Arc<World>>, Query(page): Query<Page>) -> Response {
+    if let Err(refusal) = world.refresh().await {
+        return refusal.answer(Dialect::Words);
+    }
+    let known = aside(move || known_rows(&world)).await;
+    let known = match known {
+        Ok(known) => known,
+        Err(refusal) => return refusal.answer(Dialect::Words),
+    };
+    let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE);
+    let shown = known.iter().skip(page.after).take(limit);
+    let entries: Vec<Value> = shown
+        .map(|((key, digest), same)| {
+            json!({
+                "key": key, "input_digest": format!("{digest:016x}"), "accepted": same.accepted,
+                "faults": same.faults, "lasting": same.lasting,
+            })
+        })
+        .collect();
+    let next = page.after + entries.len();
+    let next = (next < known.len()).then_some(next);
+    Json(json!({"rows": known.len(), "next": next, "entries": entries})).into_response()
+}
+
+fn known_rows(world: &World) -> io::Result<BTreeMap<(Option<String>, u64), Same>> {
+    let (shelf, mut known) = (world.shelf(), BTreeMap::<_, Same>::new());
+    for job in world.all_batches() {
+        for row in Row::all(&shelf.path(&job.record.id, "rows"))? {
+            let row = row?;
+            let same = known.entry((row.key, row.digest)).or_default();
+            same.accepted += 1;
+            same.faults.push(json!(row.fault));
+            let lasting = row.fault.filter(|fault| fault.stay() == Stay::Lasting);
+            same.lasting = lasting.map(|fault| fault.name()).or(same.lasting);
+        }
+    }
+    Ok(known)
+}
+
+/// `{"accepted","batches":{display name: n},"rows","requests":{kind: n},"faults":{name: n}}`: how often a batch of each
+/// display name was accepted, and how many rows in all. A fault of a course, an outcome, an output or a row counts
+/// when its work is accepted, any other at each request that meets it.
 async fn stats(State(world): State<Arc<World>>) -> Response {
     if let Err(refusal) = world.refresh().await {
         return refusal.answer(Dialect::Words);
@@ -70,6 +144,13 @@ async fn stats(State(world): State<Arc<World>>) -> Response {
     let mut stats = json!(world.counts());
     if let Some(stats) = stats.as_object_mut() {
         stats.insert("accepted".into(), json!(accepted));
+        let (mut batches, mut rows) = (BTreeMap::<String, u64>::new(), 0);
+        for job in world.all_batches() {
+            *batches.entry(job.record.display_name.clone()).or_default() += 1;
+            rows += job.record.rows;
+        }
+        stats.insert("batches".into(), json!(batches));
+        stats.insert("rows".into(), json!(rows));
     }
     Json(stats).into_response()
 }

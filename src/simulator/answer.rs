@@ -69,6 +69,18 @@ impl Question {
         }
     }
 
+    /// The whole answer, with so many bytes at least: JSON is followed by spaces, a text by more text.
+    pub(super) fn long_answer(&self, at_least: usize) -> String {
+        let mut answer = self.answer();
+        let missing = at_least.saturating_sub(answer.len());
+        if self.wants_json() {
+            answer.push_str(&" ".repeat(missing));
+        } else {
+            answer.extend(" and so on".chars().cycle().take(missing));
+        }
+        answer
+    }
+
     /// The first half of the answer: what a token limit, or a bad day, leaves of it.
     pub(super) fn half(&self) -> String {
         let whole = self.answer();

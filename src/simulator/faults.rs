@@ -7,6 +7,10 @@
 //! fault. So the rates of one phase add up to at most 1 (counted apart for passing and lasting faults), and a
 //! set that doesn't is refused.
 //!
+//! A batch meets the same faults of creates, of first moments and of GETs as an interaction, and others of its own,
+//! each drawn apart: of its course, its end, its cancel, its output as a whole, each download, each page of the
+//! list, each chunk of an upload, and of each of its rows.
+//!
 //! `passing=0.2` gives every passing fault an even share: 20 % of the create requests meet one of the passing
 //! create faults, 20 % of the accepted interactions are hidden at first, 20 % take an unusual course, 20 % of
 //! the GETs meet one of the GET faults, and 20 % of the accepted interactions have a passing bad outcome. Each
@@ -14,7 +18,8 @@
 //!
 //! # What decides
 //!
-//! A hash of the seed, the phase and the digest of the input; for a passing fault also of how many times this
+//! A hash of the seed, the phase and the digest of the input (of a batch: its display name; of a row: its
+//! contents); for a passing fault also of how many times this
 //! input was sent or accepted, or this interaction was asked for. Never the time, and never the order in which
 //! different inputs arrive. So the same seed gives the same faults whatever the concurrency, a passing fault
 //! usually goes away when the same thing is tried again, and a lasting one never does.
@@ -29,20 +34,40 @@ use thiserror::Error;
 
 /// An occasion on which something can go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// A request with an API key.
     Key,
-    /// A request that creates: an interaction, or a `generateContent` call.
+    /// A request that creates: an interaction, a batch, or a `generateContent` call.
     Create,
-    /// The first moments of an accepted interaction.
+    /// The first moments of an accepted interaction or batch.
     Hidden,
     /// The statuses that an interaction shows before it ends.
     Course,
-    /// A GET of an interaction.
+    /// A GET of an interaction or a batch.
     Get,
     /// How an accepted interaction, or a `generateContent` call, ends.
     Outcome,
+    /// A request that uploads bytes.
+    Upload,
+    /// A request for a page of the list of batches.
+    List,
+    /// The first moments of an accepted batch in the list.
+    Unlisted,
+    /// The states that a batch shows, and how.
+    BatchCourse,
+    /// How an accepted batch ends.
+    BatchOutcome,
+    /// The cancel of a batch.
+    Cancel,
+    /// The output of a batch as a whole.
+    Output,
+    /// A request that downloads an output.
+    Download,
+    /// A row when its batch is created.
+    RowCreate,
+    /// What becomes of a row of an accepted batch.
+    Row,
 }
 
 impl Phase {
@@ -54,7 +79,22 @@ impl Phase {
             Self::Course => "course",
             Self::Get => "get",
             Self::Outcome => "outcome",
+            Self::Upload => "upload",
+            Self::List => "list",
+            Self::Unlisted => "unlisted",
+            Self::BatchCourse => "batch-course",
+            Self::BatchOutcome => "batch-outcome",
+            Self::Cancel => "cancel",
+            Self::Output => "output",
+            Self::Download => "download",
+            Self::RowCreate => "row-create",
+            Self::Row => "row",
         }
+    }
+
+    /// Whether a fault of a batch counts when the batch is accepted, rather than at each request that meets it.
+    pub(super) const fn counts_when_accepted(self) -> bool {
+        matches!(self, Self::BatchCourse | Self::BatchOutcome | Self::Output)
     }
 }
 
@@ -145,6 +185,71 @@ faults! {
     RequiresAction "requires-action" Outcome Lasting "`requires_action`: a function call waits for its result";
     Blocked "blocked" Outcome Lasting "`failed` with the code `safety`";
     BadJson "bad-json" Outcome Lasting "broken JSON, where JSON was asked for";
+
+    Upload503 "upload-503" Upload Passing "answer a chunk of an upload with 503 and take nothing of it";
+    UploadDrop "upload-drop" Upload Passing "take the beginning of a chunk, then close the connection";
+    UploadNoFile "upload-no-file" Upload Passing "end an upload with an answer that names no file, although it is there";
+    UploadMime "upload-mime" Upload Passing "end an upload of JSONL with a 200 that holds the error `Unsupported MIME type`";
+
+    List503 "list-503" List Passing "answer a page of the list of batches with 503";
+    ListLag "list-lag" Unlisted Passing "a new batch is missing from the list for the first moments";
+
+    BatchUnnamed "batch-unnamed" BatchCourse Passing "a batch has succeeded, but the first looks do not see its output's name";
+    BatchStateUnknown "batch-state-unknown" BatchCourse Passing "a batch shows a state that no client knows, while it runs";
+    BatchTopLevel "batch-top-level" BatchCourse Passing "a batch shows its fields without `metadata`, its counters as numbers, and JOB_STATE_";
+    BatchStuck "batch-stuck" BatchCourse Lasting "a batch stays PENDING until it expires";
+
+    BatchFailed "batch-failed" BatchOutcome Passing "a batch ends FAILED with code 13";
+    BatchPartly "batch-partly" BatchOutcome Passing "a batch ends PARTIALLY_SUCCEEDED: a third of its rows, with code 4, is not done";
+    BatchCancelled "batch-cancelled" BatchOutcome Passing "a batch ends CANCELLED, although nobody asked for it";
+    BatchExpired "batch-expired" BatchOutcome Passing "a batch ends EXPIRED early";
+    CancelIgnored "cancel-ignored" Cancel Passing "the cancel of a batch is acknowledged, and the batch succeeds all the same";
+
+    OutputShuffled "output-shuffled" Output Passing "the rows of an output come in another order";
+    OutputMissing "output-missing" Output Passing "rows are missing from an output";
+    OutputRepeated "output-repeated" Output Passing "rows come twice: the same, or once with an error";
+    OutputUnknownKey "output-unknown-key" Output Passing "an output holds keys that nobody sent";
+    OutputNoKey "output-no-key" Output Passing "rows come without their key";
+    OutputNull "output-null" Output Passing "rows come with `response: null`";
+    OutputBlank "output-blank" Output Passing "an output holds blank lines";
+    OutputStatus "output-status" Output Passing "rows come with a `status` in place of an `error`";
+    OutputBoth "output-both" Output Passing "rows come with both a `response` and an `error`";
+    OutputLongLine "output-long-line" Output Passing "a row comes in a line of more than 3 MB";
+    OutputCut "output-cut" Output Passing "the last line of an output is cut off";
+    OutputNoNewline "output-no-newline" Output Passing "the last line of an output has no end";
+    OutputCrlf "output-crlf" Output Passing "the lines of an output end with CRLF";
+
+    Download404 "download-404" Download Passing "404 for /download/v1/files/…; /v1/files/… works";
+    Download503 "download-503" Download Passing "answer a download with 503";
+    Download503Middle "download-503-middle" Download Passing "break a download off, and answer the next one with 503";
+    DownloadCut "download-cut" Download Passing "break a download with Content-Length off";
+    DownloadCutChunked "download-cut-chunked" Download Passing "break a download in chunks off";
+    DownloadCutSilent "download-cut-silent" Download Passing "end a download too early, with nothing to tell by that it did";
+    DownloadSlow "download-slow" Download Passing "pause in the middle of a download";
+    DownloadUnsized "download-unsized" Download Passing "a whole download without Content-Length";
+
+    RowRefused "row-refused" RowCreate Lasting "the create of a batch is refused for a row, with `Error on line N`";
+
+    RowParts "row-parts" Row Passing "a row's answer comes in parts, behind a thought, with a second candidate: it is good";
+    RowEmpty "row-empty" Row Passing "a row ends with STOP and no parts";
+    RowThoughts "row-thoughts" Row Passing "a row's answer holds only thoughts";
+    RowCitations "row-citations" Row Passing "a row's answer holds only citations";
+    RowMalformedCall "row-malformed-call" Row Passing "a row ends with MALFORMED_FUNCTION_CALL";
+    RowOther "row-other" Row Passing "a row ends with OTHER";
+    RowError1 "row-error-1" Row Passing "a row fails with code 1, CANCELLED";
+    RowError4 "row-error-4" Row Passing "a row fails with code 4, DEADLINE_EXCEEDED";
+    RowError8 "row-error-8" Row Passing "a row fails with code 8, RESOURCE_EXHAUSTED";
+    RowError13 "row-error-13" Row Passing "a row fails with code 13, INTERNAL";
+    RowError14 "row-error-14" Row Passing "a row fails with code 14, UNAVAILABLE";
+    RowErrorBare "row-error-bare" Row Passing "a row fails with a message only";
+    RowErrorHttp "row-error-http" Row Passing "a row fails with code 503, as HTTP has it";
+    RowErrorWord "row-error-word" Row Passing "a row fails with a word as its code";
+    RowSafety "row-safety" Row Lasting "a row's answer is blocked: SAFETY";
+    RowPromptBlocked "row-prompt-blocked" Row Lasting "a row's prompt is blocked: PROHIBITED_CONTENT";
+    RowMaxTokens "row-max-tokens" Row Lasting "a row ends with MAX_TOKENS in the middle of its answer";
+    RowMaxTokensEmpty "row-max-tokens-empty" Row Lasting "a row ends with MAX_TOKENS before its answer began";
+    RowBadJson "row-bad-json" Row Lasting "a row's answer is broken JSON, where JSON was asked for";
+    RowError3 "row-error-3" Row Lasting "a row fails with code 3, INVALID_ARGUMENT";
 }
 
 impl fmt::Display for Fault {
@@ -317,6 +422,8 @@ fn fraction(seed: u64, phase: Phase, stay: &str, subject: u64, tries: &[u64]) ->
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn met(faults: &Faults, phase: Phase, occasions: u64) -> BTreeMap<Fault, u64> {
@@ -330,7 +437,10 @@ mod tests {
     #[test]
     fn passing_means_one_evenly_chosen_fault_an_occasion() {
         let faults = Faults::passing(0.2).unwrap();
-        for phase in [Phase::Create, Phase::Hidden, Phase::Course, Phase::Get, Phase::Outcome] {
+        let with_passing = |fault: &&Fault| fault.stay() == Stay::Passing;
+        let phases: BTreeSet<Phase> = Fault::ALL.iter().filter(with_passing).map(|fault| fault.phase()).collect();
+        assert_eq!(phases.len(), 14, "all but those of keys and of rows at create");
+        for phase in phases {
             let met = met(&faults, phase, 20_000);
             let all: Vec<_> = Fault::ALL.iter().filter(|f| f.phase() == phase && f.stay() == Stay::Passing).collect();
             assert_eq!(met.keys().collect::<Vec<_>>(), all, "every passing fault of {phase:?}, and no other");

@@ -1,4 +1,5 @@
-//! `POST /{v}/models/{model}:generateContent`: a plain call, answered when it is done.
+//! `POST /{v}/models/{model}:generateContent`: a plain call, answered when it is done. The create of a batch has
+//! its path here too.
 
 use std::sync::Arc;
 
@@ -9,10 +10,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::accepted::{Accepted, Work};
 use super::answer::Question;
+use super::batches;
+use super::content::{Shape, Source, response};
 use super::faults::Fault;
 use super::interactions::{refused, spoilt};
 use super::refusal::{Dialect, Kind, Refusal};
@@ -47,6 +50,9 @@ async fn call(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
+    if let Some(model) = call.strip_suffix(":batchGenerateContent") {
+        return batches::create(&world, &line, model, &headers, body).await;
+    }
     let Some(model) = call.strip_suffix(":generateContent") else {
         world.count("other");
         return Refusal::no_such_path(&call).answer(Dialect::Legacy);
@@ -71,7 +77,9 @@ async fn generate(
     check(model, &fields)?;
     let question = Question::of_contents(&Value::Object(fields));
     let fault = world.draw_create(&question);
-    if let Some(refused) = fault.and_then(|fault| refused(world.config.seed, fault, &question, line, Dialect::Legacy)) {
+    if let Some(refused) =
+        fault.and_then(|fault| refused(world.config.seed, fault, question.digest.0, line, Dialect::Legacy))
+    {
         return Ok(refused);
     }
     let work = Work::Call { model: model.to_owned() };
@@ -81,7 +89,7 @@ async fn generate(
     if let Some(spoilt) = spoilt(world, fault, line, Dialect::Legacy).await {
         return Ok(spoilt);
     }
-    Ok(Json(response(model, &work, &question)).into_response())
+    Ok(Json(answer(world, model, &work, &question)).into_response())
 }
 
 fn check(model: &str, fields: &Map<String, Value>) -> Result<(), Refusal> {
@@ -99,29 +107,14 @@ fn check(model: &str, fields: &Map<String, Value>) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn response(model: &str, work: &Accepted, question: &Question) -> Value {
-    let (text, finish) = match work.plan.outcome {
-        Some(Fault::EmptyAnswer) => (None, "STOP"),
-        Some(Fault::Incomplete) => (Some(question.half()), "MAX_TOKENS"),
-        Some(Fault::BadJson) => (Some(format!("{},", question.half())), "STOP"),
-        _ => (Some(question.answer()), "STOP"),
+fn answer(world: &World, model: &str, work: &Accepted, question: &Question) -> Value {
+    let shape = match work.plan.outcome {
+        Some(Fault::EmptyAnswer) => Shape::Empty,
+        Some(Fault::Incomplete) => Shape::Cut,
+        Some(Fault::BadJson) => Shape::BadJson,
+        Some(Fault::Blocked) => Shape::PromptBlocked,
+        _ => Shape::Whole,
     };
-    let [input, thoughts, output] = question.tokens(text.as_deref().unwrap_or_default());
-    if work.plan.outcome == Some(Fault::Blocked) {
-        let usage = json!({"promptTokenCount": input, "totalTokenCount": input});
-        let feedback = json!({"blockReason": "PROHIBITED_CONTENT"});
-        return json!({"promptFeedback": feedback, "usageMetadata": usage, "modelVersion": model, "responseId": &*work.id});
-    }
-    let mut content = json!({"role": "model"});
-    if let (Some(text), Some(content)) = (text, content.as_object_mut()) {
-        content.insert("parts".into(), json!([{"text": text}]));
-    }
-    json!({
-        "candidates": [{"content": content, "finishReason": finish, "index": 0}],
-        "usageMetadata": {
-            "promptTokenCount": input, "candidatesTokenCount": output, "thoughtsTokenCount": thoughts,
-            "totalTokenCount": input + output + thoughts,
-        },
-        "modelVersion": model, "responseId": &*work.id,
-    })
+    let source = Source { model, id: &work.id, at_least: world.config.answer_bytes };
+    response(source, question, shape)
 }

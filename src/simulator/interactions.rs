@@ -56,7 +56,9 @@ async fn create_as(world: &Arc<World>, line: &Line, key: KeyId, body: Body) -> R
     }
     let question = Question::of_interaction(&request);
     let fault = world.draw_create(&question);
-    if let Some(refused) = fault.and_then(|fault| refused(world.config.seed, fault, &question, line, Dialect::Words)) {
+    if let Some(refused) =
+        fault.and_then(|fault| refused(world.config.seed, fault, question.digest.0, line, Dialect::Words))
+    {
         return Ok(refused);
     }
     let work = Work::Interaction { background };
@@ -74,13 +76,13 @@ async fn create_as(world: &Arc<World>, line: &Line, key: KeyId, body: Body) -> R
 }
 
 /// What a create fault answers without accepting anything.
-pub(super) fn refused(seed: u64, fault: Fault, question: &Question, line: &Line, dialect: Dialect) -> Option<Response> {
+pub(super) fn refused(seed: u64, fault: Fault, subject: u64, line: &Line, dialect: Dialect) -> Option<Response> {
     let refusal = match fault {
         Fault::CreateResetBefore => return Some(line.hang_up()),
         Fault::CreateArray => return Some(Refusal::unavailable().answer(Dialect::LegacyArray)),
         Fault::Create503Refused => Refusal::unavailable(),
         Fault::Create409 => Refusal::new(Kind::Aborted, "The operation was aborted."),
-        Fault::Create429 => match super::faults::hash(seed, "429", question.digest.0, &[]) % 3 {
+        Fault::Create429 => match super::faults::hash(seed, "429", subject, &[]) % 3 {
             0 => Refusal::rate_limit(Some("1s")),
             1 => Refusal::rate_limit(Some("0.25s")),
             _ => Refusal::rate_limit(None),
@@ -147,18 +149,25 @@ async fn look_at(world: &Arc<World>, id: &str, streams: bool) -> Result<Response
     }
     let work = found(world, id).await?;
     let fault = world.draw(Phase::Get, work.digest.0, &[work.nth, work.ask()]);
-    match fault {
-        Some(Fault::Get503) => return Err(Refusal::unavailable()),
-        Some(Fault::Get429) => return Err(Refusal::rate_limit(None)),
-        Some(Fault::GetArray) => return Ok(Refusal::unavailable().answer(Dialect::LegacyArray)),
-        Some(Fault::GetHtml) => return Ok(html()),
-        _ => {}
+    if let Some(spoilt) = fault.and_then(|fault| get_fault(fault, Dialect::Words)) {
+        return Ok(spoilt);
     }
     let resource = shown(world, &work, work.poll(world.pace(), world.now()))?;
     if fault == Some(Fault::GetCut) {
         return Ok(cut_off(&Bytes::from(resource.to_string())));
     }
     Ok(answer(&resource))
+}
+
+/// What a GET fault answers in place of the resource.
+pub(super) fn get_fault(fault: Fault, dialect: Dialect) -> Option<Response> {
+    Some(match fault {
+        Fault::Get503 => Refusal::unavailable().answer(dialect),
+        Fault::Get429 => Refusal::rate_limit(None).answer(dialect),
+        Fault::GetArray => Refusal::unavailable().answer(Dialect::LegacyArray),
+        Fault::GetHtml => html(),
+        _ => return None,
+    })
 }
 
 /// The interaction of that id, unless it is hidden.

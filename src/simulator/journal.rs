@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::accepted::{Accepted, Facts, Plan, Work};
 use super::answer::Digest;
+use super::batches;
 use crate::domain::job::KeyId;
 use crate::domain::time::Millis;
 
@@ -39,6 +40,19 @@ struct Record<'a> {
     plan: Plan,
     #[serde(borrow)]
     body: &'a RawValue,
+}
+
+/// A line of the file for a batch. Its rows and files lie in the folder beside.
+#[derive(Debug, Serialize, Deserialize)]
+struct BatchLine<T> {
+    batch: T,
+}
+
+/// What a line tells of.
+#[derive(Debug)]
+pub(super) enum News {
+    Work(Accepted),
+    Batch(batches::Record),
 }
 
 #[derive(Debug)]
@@ -84,7 +98,15 @@ impl Journal {
             plan: work.plan,
             body: serde_json::from_slice(&body)?,
         };
-        let mut line = serde_json::to_vec(&record)?;
+        self.write(serde_json::to_vec(&record)?)
+    }
+
+    /// Adds a batch. On an error the caller must not accept it.
+    pub(super) fn append_batch(&self, batch: &batches::Record) -> io::Result<()> {
+        self.write(serde_json::to_vec(&BatchLine { batch })?)
+    }
+
+    fn write(&self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if writer.torn {
@@ -95,8 +117,8 @@ impl Journal {
         written
     }
 
-    /// The work in the lines that were added since the last call, by any process.
-    pub(super) fn news(&self) -> io::Result<Vec<Accepted>> {
+    /// What the lines tell that were added since the last call, by any process.
+    pub(super) fn news(&self) -> io::Result<Vec<News>> {
         let mut read_to = self.read_to.lock().unwrap_or_else(PoisonError::into_inner);
         let mut file = File::open(&self.path)?;
         if file.metadata()?.len() == *read_to {
@@ -136,7 +158,11 @@ fn ends_torn(file: &mut File) -> io::Result<bool> {
     Ok(last != *b"\n")
 }
 
-fn read(line: &[u8]) -> Result<Accepted, String> {
+fn read(line: &[u8]) -> Result<News, String> {
+    if line.starts_with(b"{\"batch\":") {
+        let line: BatchLine<batches::Record> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        return Ok(News::Batch(line.batch));
+    }
     let record: Record<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let body: Value = serde_json::from_str(record.body.get()).map_err(|error| error.to_string())?;
     let flag = |name: &str| body.get(name).and_then(Value::as_bool);
@@ -156,5 +182,5 @@ fn read(line: &[u8]) -> Result<Accepted, String> {
         plan: record.plan,
         stored,
     };
-    Ok(facts.into())
+    Ok(News::Work(facts.into()))
 }

@@ -1,17 +1,21 @@
 //! Gemini as a server: for trying out, and for tests that count paid work.
 //!
-//! A real HTTP server that answers like Gemini's interactions and `generateContent`, under `/v1` and `/v1beta`.
+//! A real HTTP server that answers like Gemini's interactions, batches, files and `generateContent`, under `/v1` and
+//! `/v1beta`.
 //! Google's own `google-genai` client works against it unchanged. An answer is a function of its input
 //! ([`answer`]), so a result under the wrong key is seen; and the server fails as often, and in as many ways, as
 //! it is told ([`faults`]). It does not stream.
 //!
-//! `/simulator/log` and `/simulator/stats` tell what was accepted, and so would have been paid for;
+//! `/simulator/log`, `/simulator/stats` and `/simulator/rows` tell what was accepted, and so would have been paid for;
 //! `/simulator/faults` shows the faults and takes others.
 
 mod accepted;
 mod admin;
 pub mod answer;
+mod batches;
+mod content;
 pub mod faults;
+mod files;
 mod generate;
 mod interactions;
 mod journal;
@@ -54,15 +58,31 @@ pub struct Config {
     pub seed: u64,
     /// How long work takes at least. A foreground create and a `generateContent` call wait for it.
     pub latency: Duration,
-    /// How many GETs see a background interaction running before one sees its end.
+    /// How many GETs see a background interaction or a batch running before one sees its end.
     pub polls_until_done: u32,
     /// What goes wrong, to begin with.
     pub faults: Faults,
     /// How late the fault `create-delay` answers.
     pub late: Duration,
-    /// How long after its creation the faults `get-404` and `get-403` hide an interaction.
+    /// How long after its creation the faults `get-404` and `get-403` hide an interaction or a batch.
     pub hidden: Duration,
-    /// Whether the cancel of an ended interaction is answered with the interaction; else with 400. Which of the
+    /// How long after its creation the fault `list-lag` keeps a batch out of the list.
+    pub list_lag: Duration,
+    /// How many GETs the fault `batch-unnamed` shows a batch that has succeeded, but not the name of its output.
+    pub unnamed_polls: u32,
+    /// When a batch that has not ended expires, without results. None: never.
+    pub batch_expiry: Option<Duration>,
+    /// Batches that one API key can have under way.
+    pub batch_jobs: usize,
+    /// Tokens that the batches of one API key and one model can have under way, at four bytes of input each.
+    pub enqueued_tokens: Option<u64>,
+    /// The largest file, in bytes.
+    pub file_bytes: u64,
+    /// What all files of one API key can weigh, in bytes.
+    pub file_quota: u64,
+    /// How long the text of a row's or a call's whole answer is at least, in bytes.
+    pub answer_bytes: usize,
+    /// Whether the cancel of an ended interaction or batch succeeds without effect; else it is answered with 400. Which of the
     /// two Gemini does is not documented.
     pub cancel_ended: bool,
     /// Where to remember accepted work, so that it outlives the process. None: in memory only.
@@ -79,6 +99,14 @@ impl Default for Config {
             faults: Faults::none(),
             late: Duration::from_secs(1),
             hidden: Duration::from_secs(1),
+            list_lag: Duration::from_secs(1),
+            unnamed_polls: 2,
+            batch_expiry: Some(Duration::from_secs(48 * 3600)),
+            batch_jobs: 100,
+            enqueued_tokens: None,
+            file_bytes: 2 << 30,
+            file_quota: 20 << 30,
+            answer_bytes: 0,
             cancel_ended: false,
             journal: None,
         }
@@ -147,8 +175,12 @@ pub async fn start(listener: TcpListener, config: Config, clock: Arc<dyn Clock>)
 }
 
 fn routes(world: Arc<World>) -> Router {
-    let gemini = interactions::routes().merge(generate::routes());
+    let gemini = interactions::routes().merge(generate::routes()).merge(batches::routes()).merge(files::routes());
     Router::new()
+        .nest("/upload/v1", files::upload_routes("v1"))
+        .nest("/upload/v1beta", files::upload_routes("v1beta"))
+        .nest("/download/v1", batches::download_routes())
+        .nest("/download/v1beta", batches::download_routes())
         .nest("/v1", gemini.clone())
         .nest("/v1beta", gemini)
         .nest("/simulator", admin::routes())

@@ -28,6 +28,7 @@ pub(super) enum Kind {
     ModelNotFound,
     TimedOut,
     Aborted,
+    AlreadyExists,
     RateLimit,
     DailyQuota,
     Internal,
@@ -48,6 +49,7 @@ impl Kind {
             Self::ModelNotFound => (StatusCode::NOT_FOUND, "model_not_found", "NOT_FOUND"),
             Self::TimedOut => (StatusCode::REQUEST_TIMEOUT, "deadline_exceeded", "DEADLINE_EXCEEDED"),
             Self::Aborted => (StatusCode::CONFLICT, "aborted", "ABORTED"),
+            Self::AlreadyExists => (StatusCode::CONFLICT, "already_exists", "ALREADY_EXISTS"),
             Self::RateLimit => (StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", "RESOURCE_EXHAUSTED"),
             Self::DailyQuota => (StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", "RESOURCE_EXHAUSTED"),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "api_error", "INTERNAL"),
@@ -100,6 +102,12 @@ impl Refusal {
                 "quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier", "quotaValue": "20",
             }],
         })])
+    }
+
+    /// The simulator's own disk failed it.
+    pub(super) fn disk(error: &std::io::Error) -> Self {
+        tracing::error!(%error, "simulator: its files can't be read or written");
+        Self::new(Kind::Internal, format!("The simulator's files can't be read or written: {error}"))
     }
 
     pub(super) fn no_such_path(path: &str) -> Self {

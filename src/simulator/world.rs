@@ -13,8 +13,10 @@ use tokio::sync::watch;
 use super::Config;
 use super::accepted::{Accepted, Facts, Pace, Plan, Work, new_id};
 use super::answer::Question;
+use super::batches::{Job, Jobs, Record, Row};
 use super::faults::{Fault, Faults, Phase};
-use super::journal::Journal;
+use super::files::shelf::Shelf;
+use super::journal::{Journal, News};
 use super::refusal::{Kind, Refusal};
 use crate::domain::job::KeyId;
 use crate::domain::time::Millis;
@@ -27,11 +29,19 @@ struct Tries {
     accepted: u64,
 }
 
+/// An entry of the log.
+#[derive(Debug, Clone)]
+pub(super) enum Paid {
+    Work(Arc<Accepted>),
+    Batch(Arc<Job>),
+}
+
 #[derive(Debug, Default)]
 struct Store {
     /// In the order of acceptance: the log.
-    accepted: Vec<Arc<Accepted>>,
+    accepted: Vec<Paid>,
     by_id: HashMap<Arc<str>, Arc<Accepted>>,
+    jobs: Jobs,
     tries: HashMap<u64, Tries>,
 }
 
@@ -45,9 +55,24 @@ impl Store {
         tries.accepted = tries.accepted.max(work.nth + 1);
         tries.sent = tries.sent.max(tries.accepted);
         let work = Arc::new(work);
-        self.accepted.push(Arc::clone(&work));
+        self.accepted.push(Paid::Work(Arc::clone(&work)));
         self.by_id.insert(Arc::clone(&work.id), Arc::clone(&work));
         work
+    }
+
+    fn add_batch(&mut self, record: Record) -> Arc<Job> {
+        self.accepted_at_least(record.subject, record.nth + 1);
+        let (job, new) = self.jobs.add(record);
+        if new {
+            self.accepted.push(Paid::Batch(Arc::clone(&job)));
+        }
+        job
+    }
+
+    fn accepted_at_least(&mut self, subject: u64, times: u64) {
+        let tries = self.tries.entry(subject).or_default();
+        tries.accepted = tries.accepted.max(times);
+        tries.sent = tries.sent.max(tries.accepted);
     }
 }
 
@@ -67,6 +92,11 @@ pub(super) struct World {
     faults: Mutex<Arc<Faults>>,
     store: Mutex<Store>,
     counts: Mutex<Counts>,
+    shelf: Arc<Shelf>,
+    /// Locks by name, for what only one request at a time may do.
+    locks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// Held by whoever accepts a batch.
+    accepting: Mutex<()>,
     closing: watch::Receiver<bool>,
 }
 
@@ -80,9 +110,12 @@ impl World {
     pub(super) fn new(mut config: Config, clock: Arc<dyn Clock>, closing: watch::Receiver<bool>) -> io::Result<Self> {
         let journal = config.journal.as_ref().map(|journal| Journal::open(&journal.path)).transpose()?;
         let writer = config.journal.as_ref().map(|journal| journal.writer.clone()).unwrap_or_default();
+        let beside = config.journal.as_ref().map(|journal| journal.path.as_path());
+        let shelf = Arc::new(Shelf::open(beside, config.seed, &writer)?);
         let faults = Mutex::new(Arc::new(std::mem::take(&mut config.faults)));
-        let (store, counts) = (Mutex::default(), Mutex::default());
-        let world = Self { config, clock, writer, journal, faults, store, counts, closing };
+        let (store, counts, locks, accepting) =
+            (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
+        let world = Self { config, clock, writer, journal, faults, store, counts, shelf, locks, accepting, closing };
         world.catch_up()?;
         Ok(world)
     }
@@ -112,10 +145,16 @@ impl World {
         *lock(&self.counts).requests.entry(request).or_default() += 1;
     }
 
-    fn count_faults(&self, faults: impl IntoIterator<Item = Fault>) {
+    pub(super) fn count_faults(&self, faults: impl IntoIterator<Item = Fault>) {
         let mut counts = lock(&self.counts);
         for fault in faults {
             *counts.faults.entry(fault).or_default() += 1;
+        }
+    }
+
+    pub(super) fn count_fault(&self, fault: Fault, times: u64) {
+        if times > 0 {
+            *lock(&self.counts).faults.entry(fault).or_default() += times;
         }
     }
 
@@ -154,25 +193,33 @@ impl World {
 
     /// The fault that this sending of an input meets.
     pub(super) fn draw_create(&self, question: &Question) -> Option<Fault> {
-        let try_number = {
-            let mut store = lock(&self.store);
-            let tries = store.tries.entry(question.digest.0).or_default();
-            tries.sent += 1;
-            tries.sent - 1
+        self.draw(Phase::Create, question.digest.0, &[self.sent(question.digest.0)])
+    }
+
+    /// Counts a sending of a thing, and says how many there were before.
+    pub(super) fn sent(&self, subject: u64) -> u64 {
+        let mut store = lock(&self.store);
+        let tries = store.tries.entry(subject).or_default();
+        tries.sent += 1;
+        tries.sent - 1
+    }
+
+    /// Counts an acceptance of each thing, and says how many of it there were before.
+    pub(super) fn accepted_before(&self, subjects: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        let mut store = lock(&self.store);
+        let count = |subject| {
+            let tries = store.tries.entry(subject).or_default();
+            tries.accepted += 1;
+            tries.accepted - 1
         };
-        self.draw(Phase::Create, question.digest.0, &[try_number])
+        subjects.into_iter().map(count).collect()
     }
 
     /// Accepts work: from here on it is paid for.
     pub(super) fn accept(&self, new: New) -> Result<Arc<Accepted>, Refusal> {
         let New { work, body, question, key, create, stored } = new;
         let digest = question.digest;
-        let nth = {
-            let mut store = lock(&self.store);
-            let tries = store.tries.entry(digest.0).or_default();
-            tries.accepted += 1;
-            tries.accepted - 1
-        };
+        let nth = self.accepted_before([digest.0]).pop().unwrap_or(0);
         let plan = Plan { create, ..self.plan(&work, &question, nth) };
         let id = new_id(self.config.seed, &self.writer, digest, nth);
         let work = Accepted::from(Facts { id, work, body, digest, nth, at: self.now(), key, plan, stored });
@@ -251,19 +298,89 @@ impl World {
 
     fn catch_up(&self) -> io::Result<()> {
         if let Some(journal) = &self.journal {
-            for work in journal.news()? {
-                lock(&self.store).add(work);
+            for news in journal.news()? {
+                match news {
+                    News::Work(work) => drop(lock(&self.store).add(work)),
+                    News::Batch(record) => self.learn(record)?,
+                }
             }
         }
         Ok(())
     }
 
+    /// Adds a batch of the journal, with its rows, unless it is there already.
+    fn learn(&self, record: Record) -> io::Result<()> {
+        if lock(&self.store).jobs.get(&record.id).is_some() {
+            return Ok(());
+        }
+        for row in Row::all(&self.shelf.path(&record.id, "rows"))? {
+            let row = row?;
+            lock(&self.store).accepted_at_least(row.digest, row.nth + 1);
+        }
+        drop(lock(&self.store).add_batch(record));
+        Ok(())
+    }
+
+    /// Writes a batch down. From here on it is paid for.
+    pub(super) fn note_batch(&self, record: &Record) -> io::Result<()> {
+        self.journal.as_ref().map_or(Ok(()), |journal| journal.append_batch(record))
+    }
+
+    /// Adds a batch that was written down, and counts its faults.
+    pub(super) fn add_batch(&self, record: Record) -> Arc<Job> {
+        self.count_faults(record.faults().filter(|fault| fault.phase().counts_when_accepted()));
+        for (fault, times) in &record.row_faults {
+            self.count_fault(*fault, *times);
+        }
+        lock(&self.store).add_batch(record)
+    }
+
+    pub(super) fn batch(&self, id: &str) -> Option<Arc<Job>> {
+        lock(&self.store).jobs.get(id)
+    }
+
+    /// All batches, oldest first.
+    pub(super) fn all_batches(&self) -> Vec<Arc<Job>> {
+        lock(&self.store).jobs.all()
+    }
+
+    pub(super) fn shelf(&self) -> Arc<Shelf> {
+        Arc::clone(&self.shelf)
+    }
+
+    pub(super) fn writer(&self) -> &str {
+        &self.writer
+    }
+
+    /// Until it is dropped, nobody else accepts a batch.
+    pub(super) fn accepting(&self) -> MutexGuard<'_, ()> {
+        lock(&self.accepting)
+    }
+
+    /// The lock of that name.
+    pub(super) fn lock_of(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(lock(&self.locks).entry(name.to_owned()).or_default())
+    }
+
+    /// What it guarded is over.
+    pub(super) fn forget_lock(&self, name: &str) {
+        lock(&self.locks).remove(name);
+    }
+
     /// How much was accepted, and at most `limit` of it from position `after` on.
-    pub(super) fn log(&self, after: usize, limit: usize) -> (usize, Vec<Arc<Accepted>>) {
+    pub(super) fn log(&self, after: usize, limit: usize) -> (usize, Vec<Paid>) {
         let store = lock(&self.store);
         let page = store.accepted.iter().skip(after).take(limit).cloned().collect();
         (store.accepted.len(), page)
     }
+}
+
+/// Does work with files where it may block.
+pub(super) async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(io::Error::other).flatten();
+    done.map_err(|error| Refusal::disk(&error))
 }
 
 fn not_found(id: &str) -> Refusal {

@@ -84,11 +84,19 @@ pub struct Hands {
     pub taken: std::sync::Mutex<Vec<(JobKey, Bytes)>>,
     pub failures: AtomicU64,
     pub open: watch::Sender<bool>,
+    /// Where the objects are.
+    pub folder: std::sync::Mutex<std::path::PathBuf>,
 }
 
 impl Default for Hands {
     fn default() -> Self {
-        Self { taken: std::sync::Mutex::default(), failures: AtomicU64::new(0), open: watch::Sender::new(true) }
+        Self {
+            taken: std::sync::Mutex::default(),
+            failures: AtomicU64::new(0),
+            folder: std::sync::Mutex::default(),
+            open: watch::Sender::new(true),
+            folder: std::sync::Mutex::default(),
+        }
     }
 }
 
@@ -112,7 +120,8 @@ impl Hands {
 
 #[async_trait]
 impl Handover for Hands {
-    async fn hand_on(&self, id: &JobKey, _receiver: Option<&str>, result: Bytes) -> Result<(), HandoverError> {
+    async fn hand_on(&self, id: &JobKey, _receiver: Option<&str>, object: &str) -> Result<(), HandoverError> {
+        let result = Bytes::from(std::fs::read(self.folder.lock().unwrap().join(object)).unwrap());
         self.taken.lock().unwrap().push((id.clone(), result));
         self.open.subscribe().wait_for(|open| *open).await.unwrap();
         let less = |left: u64| left.checked_sub(1);
@@ -145,6 +154,7 @@ impl World {
         let sim = Sim::start_at(Config { faults, ..config }, clock.clone()).await;
         let folder = tempfile::tempdir().unwrap();
         let hands = Arc::new(Hands::default());
+        *hands.folder.lock().unwrap() = folder.path().to_owned();
         let made = AtomicU64::new(1);
         let engine = engine(&folder, &sim.running.base_url(), &maker, clock.clone(), &hands, 1);
         Self { clock, folder, sim, hands, engine, maker, made }

@@ -40,7 +40,7 @@ async fn the_log_counts_paid_work() {
     }
 }
 
-fn journalled(folder: &Path, writer: &str) -> Config {
+pub fn journalled(folder: &Path, writer: &str) -> Config {
     let journal = JournalConfig { path: folder.join("sub/journal.jsonl"), writer: writer.into() };
     Config { journal: Some(journal), ..Config::default() }
 }

@@ -8,8 +8,13 @@
     reason = "a test says what it found by failing"
 )]
 
+mod batch_client;
+mod batch_faults;
+mod batch_journal;
+mod batches;
 mod faults;
 mod journal;
+mod row_faults;
 #[path = "../simulated/mod.rs"]
 mod simulated;
 
@@ -185,7 +190,7 @@ async fn refusals_speak_the_right_dialect() {
     assert_eq!((status, &chained["error"]["code"]), (404, &json!("not_found")));
     let (status, call) = send(Some("k"), "/v1/models/m:generateContent", &json!({"contents": []})).await;
     assert_eq!((status, &call["error"]["code"]), (400, &json!(400)));
-    for path in ["/v1/batches", "/v2/interactions", "/v1/models/m:countTokens", "/", "/v1/interactions/x"] {
+    for path in ["/v1/models", "/v2/interactions", "/v1/models/m:countTokens", "/", "/v1/interactions/x"] {
         let (status, lost) = send(Some("k"), path, &body).await;
         assert_eq!((status, &lost["error"]["status"]), (404, &json!("NOT_FOUND")), "{path}");
     }

@@ -95,7 +95,7 @@ enum Stopped {
 
 /// Asks Gemini to cancel a batch job, and looks what came of it: it may have ended before, or end all the same.
 async fn stop(engine: &Engine, job: &Job, handle: &Handle) -> Stopped {
-    let asked = engine.batches.cancel_batch(&handle.id, &handle.key).await;
+    let asked = engine.gemini.cancel_batch(&handle.id, &handle.key).await;
     match look_at(engine, job, handle).await {
         Seen::Output(_) => Stopped::Finished,
         Seen::Failed(..) | Seen::GivenUp(..) => Stopped::Over,

@@ -21,7 +21,7 @@ pub async fn delete_input(engine: &Engine, job: &Job, ended: bool) {
     let file = job.batch.as_deref().and_then(|batch| batch.file.as_ref());
     let (Some(file), true) = (file, ended) else { return };
     let key = job.handles.last().map_or_else(|| engine.gemini.creates_as(), |handle| &handle.key);
-    match engine.batches.delete_file(&file.name, key).await {
+    match engine.gemini.delete_file(&file.name, key).await {
         Ok(()) => debug!(job.key = %job.key, file = file.name, "its input file is deleted at Gemini"),
         Err(error) => {
             warn!(job.key = %job.key, file = file.name, %error, "its input file stays at Gemini for up to two days");
@@ -61,7 +61,7 @@ pub async fn bring_down(engine: &Engine, job: &Job, handle: &str, download: u32)
         return Ok(name);
     }
     let key = job.handle(handle).map_or_else(|| engine.gemini.creates_as(), |handle| &handle.key);
-    let coming = engine.batches.download(&output.file, key).await.map_err(|error| match error {
+    let coming = engine.gemini.download(&output.file, key).await.map_err(|error| match error {
         ReadError::Refused(failure)
             if failure.http.is_some_and(|http| matches!(http, 400..=499) && http != 408 && http != 429) =>
         {

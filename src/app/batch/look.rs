@@ -38,7 +38,7 @@ pub enum Seen {
 
 /// Asks Gemini about a handle.
 pub async fn look_at(engine: &Engine, job: &Job, handle: &Handle) -> Seen {
-    match engine.batches.get_batch(&handle.id, &handle.key).await {
+    match engine.gemini.get_batch(&handle.id, &handle.key).await {
         Ok(batch) if batch.name != handle.id => {
             no_news(job, format!("asked for {}, answered with {}", handle.id, batch.name))
         }
@@ -220,7 +220,7 @@ pub async fn find(engine: &Engine, job: &Job) -> Result<(), Trouble> {
 async fn listed(engine: &Engine, name: &str) -> Result<Vec<Batch>, String> {
     let (mut found, mut token) = (Vec::new(), None);
     loop {
-        let page = engine.batches.list_batches(token.as_deref()).await.map_err(|error| error.to_string())?;
+        let page = engine.gemini.list_batches(token.as_deref()).await.map_err(|error| error.to_string())?;
         found.extend(page.batches.into_iter().filter(|batch| batch.display_name.as_deref() == Some(name)));
         match page.next {
             None => return Ok(found),

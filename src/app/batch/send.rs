@@ -20,7 +20,7 @@ use crate::domain::job::{Job, State};
 use crate::domain::moves::{Now, fresh_handle};
 use crate::domain::part::{Attempt, TOO_LARGE};
 use crate::domain::refused_lines::refused_lines;
-use crate::ports::batches::Upload;
+use crate::ports::batches::{Upload, UploadError};
 use crate::ports::gemini::{CreateError, ReadError};
 
 /// How old an uploaded file may be: Gemini keeps it for 48 hours (<https://ai.google.dev/gemini-api/docs/files>).
@@ -85,7 +85,7 @@ async fn upload(engine: &Engine, gates: &Gates<'_>, job: Job, attempt: &Attempt)
         bytes: attempt.bytes,
         display_name: &display_name,
     };
-    let (job, answer) = engine.hold(job, engine.batches.upload(upload)).await;
+    let (job, answer) = engine.hold(job, engine.gemini.upload(upload)).await;
     match answer {
         Ok(name) => {
             info!(job.key = %job.key, file = name, bytes = attempt.bytes, "uploaded");
@@ -93,7 +93,11 @@ async fn upload(engine: &Engine, gates: &Gates<'_>, job: Job, attempt: &Attempt)
             let is_ours = attempt_of(&job)?.file.as_ref().is_some_and(|file| file.name == name);
             Ok(is_ours.then_some(job))
         }
-        Err(ReadError::Refused(failure)) => {
+        Err(UploadError::Object(error)) => {
+            not_uploaded(engine, job, &holder, "upload", &error.to_string()).await?;
+            Err(error.into())
+        }
+        Err(UploadError::Gemini(ReadError::Refused(failure))) => {
             let judgement = judge(&failure);
             let message = failure.summary();
             if matches!(judgement.verdict, Verdict::Queue | Verdict::Operator) {
@@ -158,7 +162,7 @@ async fn create(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job) -> Re
     };
     let nonce = job.nonce.clone();
     let name = job.key.0.clone();
-    let (job, answer) = engine.hold(job, engine.batches.create_batch(&model, &file.name, &name)).await;
+    let (job, answer) = engine.hold(job, engine.gemini.create_batch(&model, &file.name, &name)).await;
     match answer {
         Ok(batch) => {
             let key = engine.gemini.creates_as().clone();
