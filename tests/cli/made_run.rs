@@ -126,7 +126,7 @@ impl MadeRun {
         (part.run, part.part, part.intake) = (self.key(), id, self.intake.sha256.clone());
         (part.state, part.due_at, part.lease) = (State::Waiting, None, None);
         (part.rows_at, part.rows, part.bytes) = (rows_at, keys.len() as u64, text.len() as u64);
-        (part.used, part.halved, part.discarded, part.possible_duplicates) = (0, false, 0, 0);
+        (part.used, part.halved, part.discarded) = (0, false, 0);
         (part.attempts, part.passes, part.intent) = (Vec::new(), Vec::new(), None);
         Made { part, open: text, settled: Vec::new() }
     }
@@ -207,6 +207,7 @@ impl MadeRun {
             attempt: number,
             name: format!("{number:012}"),
             late,
+            without_output: false,
             counts: Counts {
                 rows: found.rows,
                 succeeded: found.succeeded,
