@@ -248,10 +248,10 @@ pub struct Simulator {
     /// Remember accepted work beyond a restart
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
-    /// Least bytes of a row's or call's answer
+    /// Least bytes of a row's answer
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub answer_bytes: usize,
-    /// When a batch that still runs expires
+    /// When an unended batch expires
     #[arg(long, value_name = "TIME", default_value = "48h", value_parser = duration)]
     pub batch_expiry: Duration,
     /// Batches under way at once

@@ -76,7 +76,11 @@ impl Question {
         if self.wants_json() {
             answer.push_str(&" ".repeat(missing));
         } else {
-            answer.extend(" and so on".chars().cycle().take(missing));
+            let more = " and so on";
+            let mut rest = more.repeat(missing.div_ceil(more.len()));
+            // All of it is ASCII.
+            rest.truncate(missing);
+            answer.push_str(&rest);
         }
         answer
     }

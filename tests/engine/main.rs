@@ -17,6 +17,7 @@ mod looks;
 mod outcomes;
 mod paused;
 mod plain;
+mod runs;
 #[path = "../simulated/mod.rs"]
 mod simulated;
 mod storm;

@@ -93,7 +93,6 @@ impl Default for Hands {
         Self {
             taken: std::sync::Mutex::default(),
             failures: AtomicU64::new(0),
-            folder: std::sync::Mutex::default(),
             open: watch::Sender::new(true),
             folder: std::sync::Mutex::default(),
         }
@@ -154,7 +153,7 @@ impl World {
         let sim = Sim::start_at(Config { faults, ..config }, clock.clone()).await;
         let folder = tempfile::tempdir().unwrap();
         let hands = Arc::new(Hands::default());
-        *hands.folder.lock().unwrap() = folder.path().to_owned();
+        *hands.folder.lock().unwrap() = folder.path().join("data");
         let made = AtomicU64::new(1);
         let engine = engine(&folder, &sim.running.base_url(), &maker, clock.clone(), &hands, 1);
         Self { clock, folder, sim, hands, engine, maker, made }

@@ -1,0 +1,161 @@
+//! The books of a run: every row exactly once in the results or among the dead, each with its own value.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gleaner::app::batch::report::RunProgress;
+use gleaner::app::land::land;
+use gleaner::app::report::Progress;
+use gleaner::domain::item::Item;
+use gleaner::domain::job::{Mode, State};
+use gleaner::domain::part::File;
+use gleaner::simulator::answer::Digest;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// A row that asks for a text.
+pub fn row(key: &str, said: &str) -> String {
+    json!({"key": key, "request": {"contents": [{"role": "user", "parts": [{"text": said}]}]}}).to_string() + "\n"
+}
+
+/// A row that asks for JSON of a schema.
+pub fn json_row(key: &str, said: &str) -> String {
+    let schema = json!({"type": "OBJECT", "required": ["title", "score"],
+        "properties": {"title": {"type": "STRING"}, "score": {"type": "INTEGER"}}});
+    let config = json!({"responseMimeType": "application/json", "responseSchema": schema});
+    json!({"key": key, "request": {"contents": [{"parts": [{"text": said}]}], "generationConfig": config}}).to_string()
+        + "\n"
+}
+
+/// Rows of both kinds, in two scripts.
+pub fn rows(count: usize) -> String {
+    let row_of = |n: usize| match n % 3 {
+        0 => row(&format!("row-{n}"), &format!("Summarize chapter {n}.")),
+        1 => row(&format!("行-{n}"), &format!("第{n}章を要約してください。")),
+        _ => json_row(&format!("row-{n}"), &format!("Rate chapter {n}.")),
+    };
+    (0..count).map(row_of).collect()
+}
+
+/// Lands a run. Returns its sha256.
+pub async fn land_run(world: &World, text: impl AsRef<[u8]>) -> String {
+    let path = world.path("rows.jsonl");
+    std::fs::write(&path, text).unwrap();
+    land(&world.engine, &path, Some(Mode::Batch)).await.unwrap().intake.sha256
+}
+
+/// What was found in the objects of a run.
+#[derive(Debug, Default)]
+pub struct Books {
+    /// The value of each row that succeeded, and in which attempt.
+    pub values: BTreeMap<String, (Value, u64)>,
+    /// The class of each dead row, and its attempts.
+    pub dead: BTreeMap<String, (String, u64)>,
+}
+
+/// Reads and checks the books: sums, keys and values, attempts and dead letters.
+pub async fn audit(world: &World, progress: &Progress, text: &str) -> Books {
+    let run = progress.run.as_ref().expect("it is a run");
+    assert_eq!(progress.wrong_sums(), None);
+    let inputs: BTreeMap<String, Value> = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter_map(|line| Some((line["key"].as_str()?.to_owned(), line["request"].clone())))
+        .collect();
+    let mut books = Books::default();
+    for part in &run.parts {
+        for passed in &part.passes {
+            assert!(passed.is_told(), "{passed:?}");
+            for line in lines_of(world, &passed.object(&part.run, &part.part, File::Results)) {
+                let key = line["key"].as_str().unwrap().to_owned();
+                check_value(&inputs[&key], &line["value"]);
+                let attempt = line["attempt"].as_u64().unwrap();
+                let before = books.values.insert(key.clone(), (line["value"].clone(), attempt));
+                assert!(before.is_none(), "{key} has two results");
+            }
+        }
+        for passed in &part.passes {
+            for line in lines_of(world, &passed.object(&part.run, &part.part, File::Dead)) {
+                let key = line["key"].as_str().unwrap().to_owned();
+                assert_eq!(line["request"], inputs[&key], "{key}: another request");
+                if !books.values.contains_key(&key) {
+                    let class = line["class"].as_str().unwrap().to_owned();
+                    let before = books.dead.insert(key.clone(), (class, line["attempts"].as_u64().unwrap()));
+                    assert!(before.is_none(), "{key} died twice");
+                }
+            }
+        }
+        later_attempts_hold_only_what_needs_one(world, run, part);
+    }
+    let told: BTreeSet<&String> = books.values.keys().chain(books.dead.keys()).collect();
+    assert_eq!(told.len(), books.values.len() + books.dead.len());
+    let tally = progress.tally;
+    assert_eq!(told.len() as u64 + tally.discarded, tally.jobs, "rows without an end");
+    assert_eq!(tally.consumed + tally.recovered, books.values.len() as u64);
+    assert_eq!(tally.parked, books.dead.len() as u64);
+    assert_eq!(tally.jobs + tally.bad_lines, progress.intake.lines);
+    let most = u64::from(run.run.max_attempts);
+    for (key, attempts) in
+        books.values.iter().map(|(key, (_, n))| (key, n)).chain(books.dead.iter().map(|(key, (_, n))| (key, n)))
+    {
+        assert!(*attempts <= most, "{key} had {attempts} attempts");
+    }
+    check_letters(world, &books).await;
+    books
+}
+
+/// An attempt after the first holds only rows that the one before it left open.
+fn later_attempts_hold_only_what_needs_one(world: &World, _: &RunProgress, part: &gleaner::domain::part::Part) {
+    let keys = |object: &str| -> BTreeSet<String> {
+        lines_of(world, object).iter().map(|line| line["key"].as_str().unwrap().to_owned()).collect()
+    };
+    for pair in part.attempts.windows(2) {
+        let [before, after] = pair else { panic!("two") };
+        let Some(passed) = part.pass_of(before.number) else {
+            assert_eq!((&before.rows_at, before.rows), (&after.rows_at, after.rows));
+            continue;
+        };
+        let succeeded = keys(&passed.object(&part.run, &part.part, File::Results));
+        let dead = keys(&passed.object(&part.run, &part.part, File::Dead));
+        let sent = keys(&after.rows_at);
+        assert!(sent.is_disjoint(&succeeded) && sent.is_disjoint(&dead));
+        assert!(sent.is_subset(&keys(&before.rows_at)));
+        assert_eq!(sent.len() as u64, passed.counts.retry);
+    }
+}
+
+/// Every dead row has a dead letter of its own, or is counted in a group.
+async fn check_letters(world: &World, books: &Books) {
+    let parked = gleaner::app::report::every(&world.engine, State::Parked, usize::MAX).await.unwrap();
+    let mut letters: BTreeMap<String, u64> = BTreeMap::new();
+    for item in &parked {
+        match item {
+            Item::DeadRow(row) => {
+                assert_eq!(books.dead[&row.key].0, row.class, "{}", row.key);
+                *letters.entry(row.class.clone()).or_default() += 1;
+            }
+            Item::DeadGroup(group) => *letters.entry(group.class.clone()).or_default() += group.count(),
+            _ => {}
+        }
+    }
+    let mut classes: BTreeMap<String, u64> = BTreeMap::new();
+    for (class, _) in books.dead.values() {
+        *classes.entry(class.clone()).or_default() += 1;
+    }
+    assert_eq!(letters, classes);
+}
+
+/// The simulator's answer carries a digest of the row's contents.
+fn check_value(request: &Value, value: &Value) {
+    let digest = Digest::of(&request["contents"]).to_string();
+    let text = value.to_string();
+    assert!(text.contains(&digest), "{digest} is not in {text}");
+}
+
+pub fn lines_of(world: &World, object: &str) -> Vec<Value> {
+    match std::fs::read_to_string(world.data().join(object)) {
+        Ok(text) => text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => panic!("{object}: {error}"),
+    }
+}

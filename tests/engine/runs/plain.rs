@@ -1,0 +1,25 @@
+//! Runs in good weather.
+
+use gleaner::app::settings::{Parts, Settings};
+use gleaner::simulator::Config;
+
+use super::books::{audit, land_run, rows};
+use crate::world::{Maker, World};
+
+pub fn in_parts_of(rows: u64) -> Maker {
+    let settings = Settings { parts: Parts { rows, ..Parts::default() }, ..Settings::default() };
+    Maker { settings, ..Maker::default() }
+}
+
+#[tokio::test]
+async fn every_row_is_answered_once() {
+    let world = World::with(&[], Config::default(), in_parts_of(40)).await;
+    let text = rows(100);
+    let run = land_run(&world, &text).await;
+    let progress = world.until_over(&run).await;
+    let books = audit(&world, &progress, &text).await;
+    assert_eq!((books.values.len(), books.dead.len()), (100, 0));
+    let parts = progress.run.unwrap().parts;
+    assert_eq!(parts.iter().map(|part| part.rows).collect::<Vec<_>>(), [40, 40, 20]);
+    assert!(parts.iter().all(|part| part.attempts.len() == 1));
+}
