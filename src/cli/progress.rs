@@ -47,12 +47,13 @@ impl<'a> Watch<'a> {
     pub(super) fn show(&mut self, progress: &Progress, gates: &[Gate], now: Millis) {
         let done = done(progress);
         let details = details(self.context, progress, gates, now);
-        let out = |most| progress.run.as_ref().map(|run| out(run, now, most)).unwrap_or_default();
+        let out = |now, most| progress.run.as_ref().map(|run| out(run, now, most)).unwrap_or_default();
         if let Some(bars) = &mut self.bars {
-            bars.show(done, details, &out(BELOW));
+            bars.show(done, details, &out(Some(now), BELOW));
             return;
         }
-        let all = std::iter::once(details).chain(out(BESIDE)).filter(|part| !part.is_empty());
+        // Without times, which are news every second: a run takes a day, and its mail should be short.
+        let all = std::iter::once(details).chain(out(None, BESIDE)).filter(|part| !part.is_empty());
         self.last = format!("{done}/{} ended: {}", progress.intake.lines, all.collect::<Vec<_>>().join("; "));
         let early = self.shown_at.is_some_and(|at| now.since(at) < LINES_APART);
         if self.last != self.shown && !early {
@@ -166,7 +167,8 @@ fn rows(run: &RunProgress) -> Vec<String> {
 }
 
 /// The attempts of a run that are out, in the order of its rows; at most `most` of them, and how many more there are.
-pub fn out(run: &RunProgress, now: Millis, most: usize) -> Vec<String> {
+/// Without `now`, nothing of how long each takes.
+pub fn out(run: &RunProgress, now: Option<Millis>, most: usize) -> Vec<String> {
     let all: Vec<(&Part, &Sending)> = run
         .parts
         .iter()
@@ -190,27 +192,26 @@ pub fn out(run: &RunProgress, now: Millis, most: usize) -> Vec<String> {
     lines
 }
 
-/// Where the job of an attempt stands, in a few words.
-pub fn standing(job: &Job, now: Millis) -> String {
-    let since = |at: Millis| brief(now.since(at).max(Duration::from_secs(1)));
+/// Where the job of an attempt stands, in a few words; since when, or until when, if `now` is given.
+pub fn standing(job: &Job, now: Option<Millis>) -> String {
+    let long = |time: Duration| brief(time.max(Duration::from_secs(1)));
+    let since = |at: Millis| now.map(|now| format!(" for {}", long(now.since(at)))).unwrap_or_default();
+    let class = |otherwise: &str| plain(job.class.as_deref().unwrap_or(otherwise));
     match job.state {
         State::Submitted => {
             let at = job.handles.iter().rfind(|handle| handle.fate == Fate::Live).map_or(job.since, |handle| handle.at);
-            format!("running at Gemini for {}", since(at))
+            format!("running at Gemini{}", since(at))
         }
         State::Reserving => "being sent".to_owned(),
-        State::Unclear => format!("whether Gemini has it is being looked up, for {}", since(job.since)),
-        State::Done => format!("its output is being judged, for {}", since(job.since)),
-        State::Retryable if job.attempts == 0 && job.class.is_none() => "about to be sent".to_owned(),
+        State::Unclear => format!("being looked up at Gemini{}", since(job.since)),
+        State::Done => format!("its output is being judged{}", since(job.since)),
+        State::Retryable if job.class.is_none() => "about to be sent".to_owned(),
         State::Retryable => {
-            let class = plain(job.class.as_deref().unwrap_or("for its turn"));
-            let due = job.due_at.filter(|due| *due > now);
-            let due = due.map(|due| format!(", next try in {}", brief(due.since(now).max(Duration::from_secs(1)))));
-            format!("waits ({class}){}", due.unwrap_or_default())
+            let due = now.zip(job.due_at).filter(|(now, due)| due > now);
+            let due = due.map(|(now, due)| format!(", next try in {}", long(due.since(now))));
+            format!("waits ({}){}", class("for its turn"), due.unwrap_or_default())
         }
-        State::GivenUp => {
-            format!("given up {} ago ({})", since(job.since), plain(job.class.as_deref().unwrap_or("lost")))
-        }
+        State::GivenUp => format!("given up{} ({})", since(job.since), class("lost")),
         other => other.word().replace('_', " "),
     }
 }

@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 use super::args::Results;
 use super::console::escape_controls;
 use super::find;
-use super::hint::see;
+use super::hint::{quoted, see};
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::table::count;
@@ -55,7 +55,7 @@ pub async fn results(context: &Context, args: &Results) -> Result<Exit, Stop> {
         "{} still open, and in what was written {} missing. This goes on with the run:\n  {}",
         if open == 1 { "1 row is".to_owned() } else { format!("{open} rows are") },
         if open == 1 { "it is" } else { "they are" },
-        see(context, "run FILE"),
+        see(context, &format!("run {}", quoted(&intake.file))),
     )))
 }
 

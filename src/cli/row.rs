@@ -215,7 +215,7 @@ fn tries_table(tries: &[Try], now: Millis) -> String {
     let mut rows = table(&["attempt", "part", "batch at gemini", "outcome", "why"]);
     for one in tries {
         let why = match (&one.end, &one.job) {
-            (End::Open, Some(job)) => standing(job, now),
+            (End::Open, Some(job)) => standing(job, Some(now)),
             (end, _) => blame(end).map_or_else(String::new, |blame| match blame.message.as_str() {
                 "" => blame.class.clone(),
                 message => format!("{}: {message}", blame.class),

@@ -67,10 +67,16 @@ fn report(context: &Context, drove: &Drove) -> Result<Exit, Stop> {
         ))?;
     }
     let dead = tally.parked + progress.bad_lines_parked;
-    if dead > 0 {
-        let dead =
-            if progress.run.is_some() { format!("{dead} dead rows and bad lines") } else { count(dead, "dead letter") };
-        console.say(&format!("{dead} in all: `{}` lists them.", see(context, &list_dead(progress))))?;
+    match &progress.run {
+        _ if dead == 0 => {}
+        Some(run) => {
+            let list = see(context, &format!("dead --run {}", short(&run.run.key)));
+            console.say(&format!("Dead rows and bad lines: {dead}. `{list}` lists them."))?;
+        }
+        None => {
+            let list = see(context, "dead");
+            console.say(&format!("{} in all: `{list}` lists them.", count(dead, "dead letter")))?;
+        }
     }
     if *parked_elsewhere > 0 {
         console.note(&format!(
@@ -92,11 +98,6 @@ fn report(context: &Context, drove: &Drove) -> Result<Exit, Stop> {
         return Err(Stop::Person(format!("the run is {held}.")));
     }
     Ok(if dead + parked_elsewhere > 0 { Exit::Parked } else { Exit::Done })
-}
-
-/// The command that lists what this file's dead letters are.
-fn list_dead(progress: &Progress) -> String {
-    progress.run.as_ref().map_or_else(|| "dead".to_owned(), |run| format!("dead --run {}", short(&run.run.key)))
 }
 
 /// As much of a run's key as people need.

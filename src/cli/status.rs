@@ -98,7 +98,7 @@ fn runs_text(context: &Context, runs: &[Progress], now: Millis) -> String {
             std::iter::once(plain(&progress.intake.file)).chain(cells).chain([key.clone()]).collect::<Vec<_>>(),
             2,
         ));
-        for line in out(run, now, OUT).into_iter().chain(waits_for_person(context, &run.run)) {
+        for line in out(run, Some(now), OUT).into_iter().chain(waits_for_person(context, &run.run)) {
             below.push_str(&wrapped(&format!("{key}: {line}")));
             below.push('\n');
         }
