@@ -1,5 +1,7 @@
 //! Runs in good weather.
 
+use std::time::Duration;
+
 use gleaner::app::settings::{Parts, Settings};
 use gleaner::simulator::Config;
 
@@ -8,7 +10,8 @@ use crate::world::{Maker, World};
 
 pub fn in_parts_of(rows: u64) -> Maker {
     let settings = Settings { parts: Parts { rows, ..Parts::default() }, ..Settings::default() };
-    Maker { settings, ..Maker::default() }
+    // The simulator's own pauses are on the test's clock, which stands: they end with this time-out.
+    Maker { settings, http_timeout: Duration::from_millis(700), ..Maker::default() }
 }
 
 #[tokio::test]
