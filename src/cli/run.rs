@@ -8,7 +8,7 @@ use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::progress::{Watch, waits_for_person};
 use super::signal::interruptible;
-use super::submit::{check_kind, report_landing};
+use super::submit::report_landing;
 use super::table::{align_right, count, table, text};
 use crate::app::batch::report::RunProgress;
 use crate::app::drive::{Drove, drive, follow};
@@ -21,7 +21,6 @@ use crate::domain::gate::Gate;
 /// Runs it.
 pub async fn run(context: &Context, args: &Run) -> Result<Exit, Stop> {
     check(&args.file).await?;
-    check_kind(&args.file, args.mode).await?;
     let desk = open::work(context, &args.work.simulate, args.work.on_result.as_deref()).await?;
     interruptible(&desk.engine, &context.console, drive_file(context, &desk.engine, args)).await
 }

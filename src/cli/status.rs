@@ -257,7 +257,7 @@ discarded        0
     #[test]
     fn json_has_every_state_with_count_and_age() {
         let context = Context::on_folder("d", false);
-        let json = as_json(&context, &status(), &[], &[]);
+        let json = as_json(&context, &status(), &[], &[], &[]);
         let states = json["states"].as_object().unwrap();
         assert_eq!(states.len(), State::OF_JOBS.len());
         assert_eq!(states["parked"], json!({"count": 2, "oldest_age_s": 9991}));

@@ -4,10 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::fs::File;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
-use super::args::{Mode, Submit, Tick};
+use super::args::{Submit, Tick};
 use super::hint::{quoted, see};
 use super::open::{self, Context, Desk};
 use super::outcome::{Exit, Stop};
@@ -22,7 +20,6 @@ use crate::app::land::{LandError, Landed, check, land};
 use crate::app::report;
 use crate::app::send::operator_message;
 use crate::app::tick;
-use crate::domain::line::{Header, LINE_BYTES, LineError, parse_line};
 use crate::domain::time::Millis;
 
 /// How long a tick may begin new things.
@@ -32,7 +29,6 @@ const TICK: Duration = Duration::from_secs(50);
 pub async fn submit(context: &Context, args: &Submit) -> Result<Exit, Stop> {
     for file in &args.files {
         check(file).await?;
-        check_kind(file, args.mode).await?;
     }
     let desk = open::land(context, args.simulate).await?;
     let mut landings = Vec::new();
@@ -69,41 +65,6 @@ pub async fn submit(context: &Context, args: &Submit) -> Result<Exit, Stop> {
         })?;
     }
     if refused.is_empty() { Ok(Exit::Done) } else { Err(Stop::Usage(refused.join("\n"))) }
-}
-
-/// How much of a file is read to tell what its first line is, in bytes: as much as a line may have.
-const FIRST_LINE: u64 = LINE_BYTES;
-
-/// Refuses rows that would be taken for jobs, line by line: as dead letters they would stay that.
-pub async fn check_kind(file: &Path, mode: Option<Mode>) -> Result<(), Stop> {
-    if mode == Some(Mode::Batch) {
-        return Ok(());
-    }
-    let Some(line) = first_line(file).await else { return Ok(()) };
-    let is_row = |error: &LineError| error.class == "bad_line:row";
-    if parse_line(&line, &Header::default()).err().is_some_and(|error| is_row(&error)) {
-        return Err(Stop::Usage(format!(
-            "{}: it begins with a row of a batch run ({{\"key\", \"request\"}}). Add --mode batch, or a first line\n  \
-             {{\"gleaner\": {{\"mode\": \"batch\"}}}}\nNothing was taken in.",
-            file.display()
-        )));
-    }
-    Ok(())
-}
-
-/// The first line that holds something. None: it is very long, or the file can't be read, which is told when it is taken
-/// in.
-async fn first_line(file: &Path) -> Option<Vec<u8>> {
-    let mut reader = BufReader::new(File::open(file).await.ok()?.take(FIRST_LINE));
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line).await.ok()? > 0 {
-        let text = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&line).trim_ascii();
-        if !text.is_empty() {
-            return Some(text.to_vec());
-        }
-        line.clear();
-    }
-    None
 }
 
 fn intake_json(file: &Path, landed: &Landed) -> serde_json::Value {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at what it doesn't expect")]
 #![expect(clippy::indexing_slicing, reason = "a missing field of JSON reads as null and fails the assertion")]
 
+mod batch;
 #[path = "../common/mod.rs"]
 mod common;
 mod handing_on;

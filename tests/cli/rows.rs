@@ -246,11 +246,14 @@ fn rows_without_a_mode_are_refused_before_each_becomes_a_dead_letter() {
         for arguments in
             [&["submit", name][..], &["run", name, "--simulate"], &["submit", name, "--mode", "interaction"]]
         {
-            let said = folder.run(arguments).exits(2);
+            let said = folder.run(&[&["--data", arguments[0]], arguments].concat()).exits(2);
             assert!(said.err.contains("--mode batch") && said.err.contains("{\"gleaner\": {\"mode\""), "{}", said.err);
-            assert!(!folder.path(".gleaner").exists(), "{arguments:?}");
+            let status = folder.run(&["--json", "--data", arguments[0], "status"]).exits(0).json();
+            assert_eq!((&status["waiting"], &status["bad_lines"]), (&json!(0), &json!(0)));
         }
     }
+    folder.run(&["--data", "submit", "submit", "rows.jsonl", "--mode", "batch"]).exits(0);
+    folder.run(&["--data", "submit", "submit", "rows.jsonl"]).exits(0);
     let said = folder.run(&["run", "rows.jsonl", "--mode", "call"]).exits(2);
     assert!(said.err.contains("interaction, batch"), "{}", said.err);
 }
