@@ -1,4 +1,5 @@
-//! The pass over a large output: `cargo bench --bench reconcile [-- --rows 10000,100000,1000000 --workers 2 --no-python]`.
+//! The pass over a large output: `cargo bench --bench reconcile [-- --rows 10000,100000,1000000 --workers 2 --no-python
+//! --keep FOLDER]`.
 //!
 //! Writes a seeded input and output (about 1 KB a line, answers that fit the request's schema, 1 % of the rows failed),
 //! then runs the pass over them, each size in a process of its own: rows and bytes per second, peak memory, and where
@@ -33,10 +34,11 @@ fn main() {
     }
     let sizes = option("--rows").unwrap_or_else(|| "10000,100000,1000000".to_owned());
     let sizes: Vec<u64> = sizes.split(',').map(|size| size.parse().unwrap()).collect();
-    let folder = tempfile::tempdir().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = option("--keep").map_or_else(|| temporary.path().to_owned(), PathBuf::from);
     let mut seconds = BTreeMap::new();
     for rows in &sizes {
-        let folder = folder.path().join(rows.to_string());
+        let folder = folder.join(rows.to_string());
         write(&folder, *rows);
         let took = child(&folder, *rows, workers);
         seconds.insert(*rows, took);
@@ -48,7 +50,7 @@ fn main() {
     if !arguments.iter().any(|word| word == "--no-python") {
         let (most, took) = last;
         let rate = *most as f64 / took;
-        let folder = folder.path().join(most.to_string());
+        let folder = folder.join(most.to_string());
         compare(&folder, 50_000.min(*most), "row", rate, 100.0);
         compare(&folder, *most, "once", rate, 12.0);
     }
@@ -87,12 +89,13 @@ fn child(folder: &Path, rows: u64, workers: usize) -> f64 {
     let seconds = said["seconds"].as_f64().unwrap();
     let mb = |name: &str| std::fs::metadata(folder.join(name)).unwrap().len() as f64 / 1e6;
     println!(
-        "{rows} rows: {seconds:.3} s, {:.0} rows/s, {:.0} MB/s of output; input {:.0} MB, output {:.0} MB, results {:.0} MB; peak {} MB",
+        "{rows} rows: {seconds:.3} s, {:.0} rows/s, {:.0} MB/s of output; input {:.0} MB, output {:.0} MB, results {:.0} MB; {} s of cores; peak {} MB",
         rows as f64 / seconds,
         mb("output") / seconds,
         mb("input"),
         mb("output"),
         mb("results"),
+        said["cpu"],
         said["peak_kb"].as_u64().unwrap() / 1000,
     );
     println!("  wall: {}", said["wall"].as_str().unwrap());
@@ -160,7 +163,18 @@ fn pass(folder: &Path, workers: usize) {
     let Counts { succeeded, retry, dead, .. } = outcome.counts;
     let counts = format!("succeeded {succeeded}, retry {retry}, dead {dead} {:?}", outcome.counts.dead_by_class);
     let [wall, work] = clock.report();
-    println!("{}", json!({"seconds": seconds, "peak_kb": peak_kb(), "wall": wall, "work": work, "counts": counts}));
+    println!(
+        "{}",
+        json!({"seconds": seconds, "cpu": cpu_seconds(), "peak_kb": peak_kb(), "wall": wall, "work": work, "counts": counts})
+    );
+}
+
+/// Seconds that this process was given a core, in the program and in the system.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks: u64 = fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+    ticks as f64 / 100.0
 }
 
 /// Peak memory of this process, in thousands of bytes.
@@ -243,18 +257,18 @@ impl Reader {
     fn next(&mut self, block: &mut Vec<u8>) -> Option<(u64, u64)> {
         block.clear();
         block.append(&mut self.rest);
-        while memchr::memrchr(b'\n', block).is_none() || block.len() < BLOCK {
-            let before = block.len();
-            let more = self.file.by_ref().take((BLOCK + 65_536 - before.min(BLOCK)) as u64).read_to_end(block).unwrap();
-            if more == 0 {
+        block.reserve(BLOCK);
+        let mut end = None;
+        while end.is_none() {
+            let more = (BLOCK - block.len().min(BLOCK)).max(1 << 16) as u64;
+            if (&self.file).take(more).read_to_end(block).unwrap() == 0 {
                 break;
             }
+            end = memchr::memrchr(b'\n', block).map(|end| end + 1);
         }
-        if block.len() >= BLOCK {
-            let end = memchr::memrchr(b'\n', block).unwrap() + 1;
-            self.rest.extend_from_slice(&block[end..]);
-            block.truncate(end);
-        }
+        let end = end.unwrap_or(block.len());
+        self.rest.extend_from_slice(&block[end..]);
+        block.truncate(end);
         if block.is_empty() {
             return None;
         }
@@ -299,14 +313,14 @@ fn write(folder: &PathBuf, rows: u64) {
         writeln!(input, "{line}").unwrap();
         let line = if random.random_ratio(1, 100) { failed(&mut random) } else { answered(&mut random) };
         // Gemini puts the key behind.
-        let line = line.trim_end_matches('}');
-        writeln!(output, "{line}}},\"key\":\"{key}\"}}").unwrap();
+        let line = line.strip_suffix('}').unwrap();
+        writeln!(output, "{line},\"key\":\"{key}\"}}").unwrap();
     }
     input.flush().unwrap();
     output.flush().unwrap();
 }
 
-/// A line without its key whose last member is an object.
+/// A line without its key.
 fn failed(random: &mut StdRng) -> String {
     let codes = [13, 4, 8, 14, 3];
     let code = codes[random.random_range(0..codes.len())];
@@ -316,10 +330,11 @@ fn failed(random: &mut StdRng) -> String {
 fn answered(random: &mut StdRng) -> String {
     let places: Vec<Value> =
         (0..2).map(|_| json!({"name": words(random, 2), "count": random.random_range(0..1000)})).collect();
+    let category = ["tide", "wind", "harbour", "other"][random.random_range(0..4)];
     let answer = json!({
         "title": words(random, 5),
         "summary": words(random, 45),
-        "category": ["tide", "wind", "harbour", "other"][random.random_range(0..4)],
+        "category": category,
         "score": f64::from(random.random_range(0..1000)) / 1000.0,
         "tags": [words(random, 1), words(random, 1), words(random, 1)],
         "places": places,

@@ -253,22 +253,21 @@ impl<'a> Scan<'a> {
     pub fn unescape(&mut self, out: &mut Vec<u8>) -> Option<()> {
         self.take(b'"')?;
         loop {
-            while let Some(chunk) = self.text.get(self.at..).and_then(<[u8]>::first_chunk::<8>) {
+            if let Some(chunk) = self.text.get(self.at..).and_then(<[u8]>::first_chunk::<8>) {
                 // All eight are copied, and what was too much is taken back: that is quicker than to copy by length.
                 out.extend_from_slice(chunk);
                 let special = special(*chunk);
-                if special != 0 {
-                    let plain = first(special);
-                    out.truncate(out.len() - 8 + plain);
-                    self.at += plain;
-                    break;
+                if special == 0 {
+                    self.at += 8;
+                    continue;
                 }
-                self.at += 8;
+                let plain = first(special);
+                out.truncate(out.len() - 8 + plain);
+                self.at += plain;
             }
-            let byte = self.next()?;
-            match byte {
-                b'"' => return Some(()),
+            match self.next()? {
                 b'\\' => self.escape(out)?,
+                b'"' => return Some(()),
                 0..0x20 => return None,
                 // Fewer than eight bytes are left.
                 plain => out.push(plain),
@@ -276,22 +275,17 @@ impl<'a> Scan<'a> {
         }
     }
 
+    #[inline]
     fn escape(&mut self, out: &mut Vec<u8>) -> Option<()> {
-        let byte = match self.next()? {
-            byte @ (b'"' | b'\\' | b'/') => byte,
-            b'n' => b'\n',
-            b't' => b'\t',
-            b'r' => b'\r',
-            b'b' => 0x08,
-            b'f' => 0x0c,
-            b'u' => {
+        let mark = self.next()?;
+        match *ESCAPES.get(usize::from(mark))? {
+            0 => {
+                (mark == b'u').then_some(())?;
                 let c = self.character()?;
                 out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-                return Some(());
             }
-            _ => return None,
-        };
-        out.push(byte);
+            byte => out.push(byte),
+        }
         Some(())
     }
 
@@ -339,6 +333,22 @@ impl<'a> Scan<'a> {
         }
     }
 }
+
+/// What stands for a character behind a backslash; nothing for `u` and for what is no escape.
+static ESCAPES: [u8; 256] = {
+    let mut table = [0; 256];
+    let pairs = *b"\"\"\\\\//n\nt\tr\rb\x08f\x0c";
+    let (mut pairs, mut rest) = (pairs.as_slice(), true);
+    while rest {
+        if let [mark, byte, more @ ..] = pairs {
+            table[*mark as usize] = *byte;
+            pairs = more;
+        } else {
+            rest = false;
+        }
+    }
+    table
+};
 
 /// How a number is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
