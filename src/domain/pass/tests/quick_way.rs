@@ -209,10 +209,10 @@ fn answer(key: &str, text: &str, variant: u8) -> Value {
     };
     let mut response =
         json!({"candidates": [{"content": {"parts": parts, "role": "model"}, "finishReason": "STOP"}, 7]});
-    if variant % 7 != 0 {
+    if !variant.is_multiple_of(7) {
         response["usageMetadata"] = json!({"totalTokenCount": variant, "details": [{"modality": "TEXT"}]});
     }
-    if variant % 11 == 0 {
+    if variant.is_multiple_of(11) {
         response["candidates"][0]["finishReason"] = "MAX_TOKENS".into();
     }
     json!({"key": key, "response": response})
@@ -259,10 +259,7 @@ fn lines_of_the_input() {
         let line =
             format!("{{\"key\":\"a\",\"request\":{{\"contents\":[{{\"parts\":[]}}],\"generationConfig\":{config}}}}}");
         let line = damaged(&line, &damage);
-        let mut seen = super::super::asks::Known::default();
-        if known {
-            seen.config = config;
-        }
+        let seen = super::super::asks::Known::at(if known { &config } else { "" });
         let quick = quick::row(&line, &seen);
         if let Some((key, config)) = quick {
             let row = rows::InputLine::of(&line).unwrap();
@@ -300,6 +297,76 @@ fn what_is_left_to_the_general_code() {
     for (schema, text) in table {
         let (quick, general) = both(text, &asked(&config(Some(schema), 0)));
         assert_eq!((quick, general), (None, None), "{text}");
+    }
+}
+
+/// Lines that differ from the usual shape in one thing each.
+#[test]
+fn odd_lines_are_judged_alike() {
+    let index = index(input(&["a", "b"]).as_bytes(), terms(1), 50).unwrap();
+    let line = |candidate: &str, response: &str, line: &str| {
+        let content = "\"content\":{\"parts\":[{\"text\":\"x\"}]}";
+        let response = format!("\"response\":{{\"candidates\":[{{{content}{candidate}}}]{response}}}");
+        format!("{{\"key\":\"a\",{response}{line}}}")
+    };
+    let table = [
+        line("", "", ""),
+        line(",\"finish_reason\":\"MAX_TOKENS\"", "", ""),
+        line(",\"finishReason\":\"STOP\",\"finishReason\":\"SAFETY\"", "", ""),
+        line(",\"finishReason\":null", "", ""),
+        line(",\"content\":{\"parts\":[{\"text\":\"y\"}]}", "", ""),
+        line(",\"content\":{\"parts\":[{\"text\":\"y\",\"text\":\"z\"}]}", "", ""),
+        line("", ",\"usage_metadata\":{\"n\":1}", ""),
+        line("", ",\"usageMetadata\":{\"n\":1},\"usageMetadata\":{\"n\":2}", ""),
+        line("", ",\"usageMetadata\":null", ""),
+        line("", ",\"candidates\":[]", ""),
+        line("", ",\"promptFeedback\":{\"blockReason\":\"SAFETY\"}", ""),
+        line("", "", ",\"key\":\"b\""),
+        line("", "", ",\"key\":7"),
+        line("", "", ",\"\\u006bey\":\"b\""),
+        line("", "", ",\"response\":null"),
+        line("", "", ",\"error\":null"),
+        line("", "", ",\"n\":01"),
+        line("", "", ",\"n\":\"\\ud800\""),
+        line("", "", ",\"\\ud800\":1"),
+        line("", "", "}"),
+        line(",\"n\":1.5e3,\"m\":-0.1E-2", ",\"t\":true,\"f\":[false,null,{}]", ",\"n\":0"),
+        line("", "", "").replace("{\"text\":\"x\"}", "{\"text\":\"x\",\"text\":\"y\"}"),
+        line("", "", "").replace("{\"text\":\"x\"}", "{\"text\":\"x\",\"text\":null}"),
+        line("", "", "").replace("{\"text\":\"x\"}", "{\"text\":\"x\",\"thought\":true},{\"text\":\"y\"}"),
+        line("", "", "").replace("{\"text\":\"x\"}", "{\"inlineData\":{}},{\"text\":\"y\\ud83d\"}"),
+    ];
+    for line in table {
+        let (quick, slow) = (index.judge(0, line.as_bytes()), index.judge_slowly(0, line.as_bytes()));
+        assert_eq!(format!("{quick:?}"), format!("{slow:?}"), "{line}");
+    }
+}
+
+/// Requests whose asking is not the usual one.
+#[test]
+fn odd_requests_ask_alike() {
+    let table = [
+        "\"generationConfig\":{\"a\":1},\"generationConfig\":{\"a\":2}",
+        "\"generationConfig\":{\"a\":1},\"generation_config\":{\"a\":2}",
+        "\"responseSchema\":{\"type\":\"OBJECT\"}",
+        "\"generationConfig\":null",
+        "\"generationConfig\":{\"a\":1},\"\\u0067enerationConfig\":{\"a\":2}",
+        "\"contents\":[]",
+    ];
+    for request in table {
+        let line = format!("{{\"key\":\"a\",\"request\":{{{request}}}}}");
+        let row = rows::InputLine::of(&line).unwrap();
+        let asked = super::super::asks::config_of(row.request).unwrap();
+        for known in ["", "{\"a\":1}", "{\"a\":2}"] {
+            let known = super::super::asks::Known::at(known);
+            if let Some((_, config)) = quick::row(&line, &known) {
+                let config = config.map_or(String::new(), |config| format!("{{\"generationConfig\":{config}}}"));
+                assert_eq!(config, asked, "{line}");
+            }
+        }
+    }
+    for line in ["{\"key\":\"a\",\"key\":\"b\",\"request\":{}}", "{\"key\":\"a\",\"request\":{},\"request\":{}}"] {
+        assert!(Rows::read(0, line.as_bytes()).is_err(), "{line}");
     }
 }
 
