@@ -103,18 +103,11 @@ pub(super) fn value_by(
     written(&Value::String(text.to_owned()))
 }
 
-<<<<<<< HEAD
-/// Checks a value against what was asked for.
-type Check<'a> = &'a dyn Fn(&Value) -> Result<(), (Judgement, String)>;
-
-fn json_value(text: &str, expectation: &Expectation, check: Check<'_>) -> Result<Box<RawValue>, (Judgement, String)> {
-=======
 fn json_value(
     text: &str,
     expectation: &Expectation,
     fits: &dyn Fn(&Value) -> Result<(), String>,
 ) -> Result<Box<RawValue>, (Judgement, String)> {
->>>>>>> b4-pass
     let no_json = |error: String| {
         unfit("extract:json", format!("the answer is not the JSON that was asked for: {error}"), expectation)
     };
