@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gleaner::adapters::aws::dynamodb::{DynamoLedger, Spent};
+use gleaner::adapters::aws::dynamodb::{DynamoLedger, Operation, Spent};
 use gleaner::adapters::gemini::{ApiKey, HttpGemini, Options};
 use gleaner::adapters::local::folder::FolderObjects;
 use gleaner::app::drive::OPEN;
@@ -12,6 +12,7 @@ use gleaner::app::engine::Engine;
 use gleaner::app::land::land;
 use gleaner::app::report::{Progress, progress};
 use gleaner::app::tick::{Ticked, tick};
+use gleaner::domain::job::Mode;
 use gleaner::ports::clock::Clock;
 use gleaner::ports::conformance::sample::START;
 use gleaner::ports::handover::Nobody;
@@ -22,6 +23,7 @@ use tokio::net::TcpListener;
 
 use super::emulator::proxy::Proxy;
 use super::table::behind_proxy;
+use super::units::{Written, written};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -68,6 +70,27 @@ impl World {
         let lines = (0..jobs).map(|n| format!("{{\"input\": \"Summarize chapter {n} in one sentence.\"}}\n"));
         std::fs::write(&path, lines.collect::<String>()).unwrap();
         land(&self.engine, &path, None).await.unwrap().intake.sha256
+    }
+
+    /// Lands a run of these rows, and returns its sha256.
+    pub async fn land_rows(&self, rows: &str) -> String {
+        let path = self.folder.path().join("rows.jsonl");
+        std::fs::write(&path, rows).unwrap();
+        land(&self.engine, &path, Some(Mode::Batch)).await.unwrap().intake.sha256
+    }
+
+    /// What was written so far, after checking it against what the emulator says.
+    pub fn written(&self) -> Vec<Written> {
+        let seen = self.proxy.take_seen();
+        let written = written(&seen);
+        // ministack follows the same rules for puts; it says nothing of those whose condition didn't hold.
+        let told = self.spent.so_far()[&Operation::PutItem];
+        assert!(seen.iter().all(|seen| seen.json()["ReturnConsumedCapacity"] == "TOTAL"));
+        assert_eq!(told.calls, written.len() as u64, "no put was refused");
+        // Its batches of reads say nothing of their cost, which is a unit for each item that is there.
+        println!("{:?}", self.spent.so_far());
+        assert_eq!(told.write, written.iter().map(|put| put.units).sum::<usize>() as f64);
+        written
     }
 
     pub async fn tick(&self) -> Ticked {
