@@ -11,6 +11,7 @@
 //! | `pass`, `blocks`, `feed` | the pass over objects of any size |
 //! | `dead`, `halve`, `hold`, `cancel` | dead letters of rows; parts that are too much; what a person does |
 //! | `report` | how far a run is |
+//! | `row`, `merge`, `lines` | what became of one row; the results of all as one file |
 
 mod back;
 pub mod blocks;
@@ -22,9 +23,12 @@ mod files;
 mod halve;
 pub mod hold;
 mod items;
+pub mod lines;
 pub mod look;
+pub mod merge;
 pub mod part;
 pub mod pass;
 pub mod report;
+pub mod row;
 pub mod send;
 pub mod settle;

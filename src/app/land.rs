@@ -24,6 +24,9 @@ use crate::ports::ledger::CreateError;
 /// How many bad lines a landing reports one by one; all of them are kept as dead letters.
 const BAD_LINES_TOLD: usize = 20;
 
+/// The class of a row among jobs.
+const ROW: &str = "bad_line:row";
+
 /// How much of a file is looked at to tell its encoding, in bytes.
 const HEAD: usize = 4096;
 
@@ -57,8 +60,6 @@ pub struct Landed {
     /// Whether the first line that holds something is no whole JSON object: as in a file that is one JSON text over
     /// many lines.
     pub begins_badly: bool,
-    /// Whether that line is a row of a batch run, although the file is none.
-    pub begins_with_a_row: bool,
 }
 
 /// Takes a file on this machine in, as [`land_from`] does.
@@ -119,7 +120,6 @@ pub async fn land_from(engine: &Engine, source: &dyn Source, mode: Option<Mode>)
         bad: scan.bad,
         bad_lines: scan.bad_lines,
         begins_badly: scan.begins_badly,
-        begins_with_a_row: scan.begins_with_a_row,
     })
 }
 
@@ -132,15 +132,7 @@ fn as_before(intake: Intake, shown: &str, mode: Option<Mode>) -> Result<Landed, 
             "{shown}: these bytes were taken in before as {as_what}, and stay that"
         )));
     }
-    Ok(Landed {
-        intake,
-        before: true,
-        unsent: BTreeSet::new(),
-        bad: Vec::new(),
-        bad_lines: 0,
-        begins_badly: false,
-        begins_with_a_row: false,
-    })
+    Ok(Landed { intake, before: true, unsent: BTreeSet::new(), bad: Vec::new(), bad_lines: 0, begins_badly: false })
 }
 
 /// Whether a file can be taken in at all, as far as can be told at a glance: before a data folder is made for it.
@@ -265,14 +257,12 @@ struct Scan {
     bad: Vec<String>,
     bad_lines: u64,
     begins_badly: bool,
-    begins_with_a_row: bool,
 }
 
 impl Scan {
     fn bad(&mut self, shown: &str, line: u64, error: &LineError) {
         if self.lines == 0 {
             self.begins_badly = matches!(error.class, "bad_line:json" | "bad_line:not_an_object");
-            self.begins_with_a_row = error.class == "bad_line:row";
         }
         self.bad_lines += 1;
         if self.bad.len() < BAD_LINES_TOLD {
@@ -332,6 +322,14 @@ async fn scan_jobs(header: &Header, mut reader: LineReader<'_>, shown: &str) -> 
                 if scan.targets.len() < 2 {
                     scan.targets.insert((line.mode, line.target));
                 }
+            }
+            // All of them would become dead letters, and the file could never be a run any more.
+            Reading::Bad(error) if scan.lines == 0 && error.class == ROW => {
+                return Err(LandError::Unusable(format!(
+                    "{shown}:{}: the file begins with a row of a batch run ({{\"key\", \"request\"}}). Add --mode batch, \
+                     or a first line\n  {{\"gleaner\": {{\"mode\": \"batch\"}}}}\nNothing was taken in.",
+                    raw.line
+                )));
             }
             Reading::Bad(error) => scan.bad(shown, raw.line, &error),
         }

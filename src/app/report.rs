@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::batch::report::{RunProgress, run_progress};
 use super::engine::{Engine, Trouble};
 use super::recount::recount;
-use crate::domain::intake::{Intake, Run};
+use crate::domain::intake::{Intake, Run, run_key};
 use crate::domain::item::{Item, ItemId, Kind};
 use crate::domain::job::State;
 use crate::domain::time::Millis;
@@ -222,11 +222,13 @@ pub struct Dead {
     pub last_seen: String,
 }
 
-/// The dead letters that wait, oldest first, at most `limit`; of one class or class prefix (`blocked`), when asked.
+/// The dead letters that wait, oldest first, at most `limit`; of one class or class prefix (`blocked`), and of one run
+/// (with its bad lines), when asked.
 ///
 /// # Errors
 /// Trouble with the ledger.
-pub async fn dead(engine: &Engine, class: Option<&str>, limit: usize) -> Result<Vec<Dead>, Trouble> {
+pub async fn dead(engine: &Engine, class: Option<&str>, run: Option<&str>, limit: usize) -> Result<Vec<Dead>, Trouble> {
+    let is_of_run = |item: &&Item| run.is_none_or(|run| item.intake().is_some_and(|sha256| run_key(sha256) == run));
     let fits = |found: &str| {
         class.is_none_or(|class| found == class || found.strip_prefix(class).is_some_and(|rest| rest.starts_with(':')))
     };
@@ -236,7 +238,7 @@ pub async fn dead(engine: &Engine, class: Option<&str>, limit: usize) -> Result<
         let page = engine.ledger.in_state(State::Parked, place.as_ref(), PAGE).await?;
         let Some(last) = page.last() else { return Ok(dead) };
         place = Some(Place(last.since(), last.id()));
-        for letter in page.iter().filter_map(letter).filter(|letter| fits(&letter.class)) {
+        for letter in page.iter().filter(is_of_run).filter_map(letter).filter(|letter| fits(&letter.class)) {
             if dead.len() == limit {
                 return Ok(dead);
             }

@@ -20,6 +20,7 @@ use crate::domain::intake::Intake;
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Handle, Job, State};
 use crate::domain::line::JobLine;
+use crate::domain::part::Passed;
 use crate::domain::step::{Action, step};
 use crate::domain::time::Millis;
 
@@ -62,7 +63,9 @@ pub async fn submit(engine: &Engine, until: Millis) -> Result<Submitted, Trouble
 /// Brings on the parts of runs that are due.
 async fn submit_parts(engine: &Engine, until: Millis) -> Result<u64, Trouble> {
     let now = engine.clock.now();
-    let due = engine.ledger.due(&[State::Waiting, State::UnderWay], now, PARTS).await?;
+    let mut due = engine.ledger.due(&[State::Waiting, State::UnderWay], now, PARTS).await?;
+    // Dead letters first: they may say that the next parts are to wait.
+    due.sort_by_key(|item| matches!(item, Item::Part(part) if part.passes.iter().all(Passed::is_told)));
     if due.is_empty() {
         return Ok(0);
     }

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use super::help;
+use crate::domain::job;
 
 /// Runs Gemini work that nobody waits for, and loses none of it.
 #[derive(Debug, Parser)]
@@ -29,7 +30,7 @@ pub struct Args {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Take a file of jobs in and drive it to its end
+    /// Take a file of jobs or of rows in and drive it to its end
     #[command(after_help = help::RUN)]
     Run(Run),
     /// Take files in, and send nothing yet
@@ -41,19 +42,25 @@ pub enum Command {
     /// Count what the ledger holds
     #[command(after_help = help::STATUS)]
     Status,
-    /// Tell all about one job, file or bad line
+    /// Tell all about one job, file, part of a run or dead letter
     #[command(after_help = help::SHOW)]
     Show(Show),
+    /// Tell what became of one row of a batch run, attempt after attempt
+    #[command(after_help = help::ROW)]
+    Row(Row),
+    /// Write the results of a batch run as one file, in the order of its rows
+    #[command(after_help = help::RESULTS)]
+    Results(Results),
     /// List the dead letters: what will not be tried again by itself
     #[command(after_help = help::DEAD)]
     Dead(Dead),
     /// Send nothing new until `resume`; results are still collected
     #[command(after_help = help::PAUSE)]
     Pause(Pause),
-    /// End a pause, and open the gates that Gemini's refusals closed
+    /// End a pause and open the gates, or let a batch run go on that waits
     #[command(after_help = help::RESUME)]
-    Resume,
-    /// Stop a job, or what is left of a file, here and at Gemini
+    Resume(Resume),
+    /// Stop a job, or what is left of a file or a run, here and at Gemini
     #[command(after_help = help::CANCEL)]
     Cancel(Cancel),
     /// Run a Gemini of your own, for trying out and for tests
@@ -61,12 +68,33 @@ pub enum Command {
     Simulator(Simulator),
 }
 
+/// How a file is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Each line as a background interaction
+    Interaction,
+    /// All rows by Gemini's Batch API, at half the price
+    Batch,
+}
+
+impl From<Mode> for job::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Interaction => Self::Interaction,
+            Mode::Batch => Self::Batch,
+        }
+    }
+}
+
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
 pub struct Run {
-    /// The file of jobs, one JSON object a line
+    /// The file of jobs or of rows, one JSON object a line
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// How it is sent, where its first line doesn't say [interaction]
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub mode: Option<Mode>,
     /// How to work.
     #[command(flatten)]
     pub work: Work,
@@ -75,9 +103,12 @@ pub struct Run {
 /// Arguments of `submit`.
 #[derive(Debug, clap::Args)]
 pub struct Submit {
-    /// Files of jobs, one JSON object a line
+    /// Files of jobs or of rows, one JSON object a line
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
+    /// How they are sent, where their first line doesn't say [interaction]
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub mode: Option<Mode>,
     /// For a data folder of simulated work
     #[arg(long)]
     pub simulate: bool,
@@ -122,14 +153,50 @@ pub struct Simulate {
 /// Arguments of `show`.
 #[derive(Debug, clap::Args)]
 pub struct Show {
-    /// A job's key, Gemini's id of it, a file's sha256, or a bad line's id
+    /// A job's key, Gemini's id of it, a file's sha256 or name, or any id
     #[arg(value_name = "ID")]
     pub id: String,
+}
+
+/// Arguments of `row`.
+#[derive(Debug, clap::Args)]
+pub struct Row {
+    /// The run: its key, the first six digits or more, or its file's name
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// The row's key
+    #[arg(value_name = "KEY")]
+    pub key: String,
+}
+
+/// Arguments of `results`.
+#[derive(Debug, clap::Args)]
+pub struct Results {
+    /// The run: its key, the first six digits or more, or its file's name
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Write to this file, all or nothing, instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Also write dead rows, each in its place, with its error
+    #[arg(long)]
+    pub with_dead: bool,
+}
+
+/// Arguments of `resume`.
+#[derive(Debug, clap::Args)]
+pub struct Resume {
+    /// A batch run that waits because too many of its rows died
+    #[arg(value_name = "RUN")]
+    pub run: Option<String>,
 }
 
 /// Arguments of `dead`.
 #[derive(Debug, clap::Args)]
 pub struct Dead {
+    /// Only of this batch run
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
     /// Only this class, or all that begin with it and a colon
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
@@ -149,7 +216,7 @@ pub struct Pause {
 /// Arguments of `cancel`.
 #[derive(Debug, clap::Args)]
 pub struct Cancel {
-    /// A job's key, Gemini's id of it, a file's sha256, or a bad line's id
+    /// A job's key, Gemini's id of it, a file or run, or a bad line's id
     #[arg(value_name = "ID")]
     pub id: String,
     /// For whoever wonders

@@ -10,6 +10,7 @@ use super::hint::see;
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::table::{count, low_row, plain, table, text};
+use crate::app::batch::cancel::cancel_run;
 use crate::app::cancel::{Cancelled, cancel_bad_line, cancel_intake, cancel_job};
 use crate::app::engine::Engine;
 use crate::app::report::{Progress, progress};
@@ -37,9 +38,11 @@ pub async fn cancel(context: &Context, args: &Cancel) -> Result<Exit, Stop> {
             let outcome = cancel_bad_line(&desk.engine, bad, &args.reason).await?;
             report(context, &[Line { id, outcome }], None)
         }
-        Item::Part(_) | Item::DeadRow(_) | Item::DeadGroup(_) => {
-            Err(Stop::Usage(format!("{} is a part of a run; cancel the run by its name", args.id)))
-        }
+        Item::Part(_) | Item::DeadRow(_) | Item::DeadGroup(_) => Err(Stop::Usage(format!(
+            "{} is a part of a batch run, or rows of one that died; only the whole run is cancelled, by its name:\n  {}",
+            args.id,
+            see(context, "cancel RUN")
+        ))),
         Item::Gate(_) => Err(Stop::Usage(format!(
             "{} is a gate, which opens by itself, or by:\n  {}",
             args.id,
@@ -64,7 +67,11 @@ impl Line {
 async fn cancel_file(context: &Context, engine: &Engine, intake: Intake, reason: &str) -> Result<Exit, Stop> {
     let sha256 = intake.sha256.clone();
     let before = progress(engine, &sha256).await?;
-    let outcomes = cancel_intake(engine, intake, reason).await?;
+    let outcomes = if intake.run.is_some() {
+        cancel_run(engine, intake, reason).await?
+    } else {
+        cancel_intake(engine, intake, reason).await?
+    };
     let after = take_off(engine, &sha256).await?;
     if after.intake.state == State::Reading {
         context.console.note(

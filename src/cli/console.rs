@@ -131,7 +131,7 @@ impl MakeWriter<'_> for Console {
 
 /// JSON in which no control character is left raw: serde_json leaves those from U+007F on as they are, and some
 /// terminals obey them. In JSON text they can only stand within strings.
-fn escape_controls(json: &str) -> String {
+pub(super) fn escape_controls(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
         if super::table::is_unsafe(c) {

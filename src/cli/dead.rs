@@ -5,13 +5,17 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::args;
+use super::find;
 use super::hint::see;
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::table::{brief, count, limit, low_row, plain, table, text};
 use crate::app::report::{Dead, dead as letters, status};
-use crate::domain::job::State;
+use crate::domain::job::{State, clip};
 use crate::domain::time::Millis;
+
+/// How much of a row's key is shown, in bytes.
+const SHOWN_KEY: usize = 60;
 
 /// How many are listed for people who don't say.
 const FOR_PEOPLE: usize = 100;
@@ -20,7 +24,11 @@ const FOR_PEOPLE: usize = 100;
 pub async fn dead(context: &Context, args: &args::Dead) -> Result<Exit, Stop> {
     let desk = open::look(context).await?;
     let most = args.limit.unwrap_or(if context.console.json { usize::MAX } else { FOR_PEOPLE });
-    let found = letters(&desk.engine, args.class.as_deref(), most).await?;
+    let run = match &args.run {
+        Some(name) => Some(find::run(&desk.engine, name).await?.1.key),
+        None => None,
+    };
+    let found = letters(&desk.engine, args.class.as_deref(), run.as_deref(), most).await?;
     context.console.tell(&json!({"dead": found}))?;
     let status = status(&desk.engine).await?;
     let all: u64 =
@@ -29,7 +37,8 @@ pub async fn dead(context: &Context, args: &args::Dead) -> Result<Exit, Stop> {
         let none = if all == 0 {
             "There are no dead letters.".to_owned()
         } else {
-            format!("None of the {} is of that class.", count(all, "dead letter"))
+            let which = if run.is_some() { "of that run and class" } else { "of that class" };
+            format!("None of the {} is {which}.", count(all, "dead letter"))
         };
         context.console.say(&none)?;
         return Ok(Exit::Done);
@@ -50,7 +59,9 @@ fn letters_table(letters: &[Dead], now: Millis) -> String {
         let seen = letter.last_seen.parse::<jiff::Timestamp>().map(|seen| Millis(seen.as_millisecond()));
         let seen = seen.map_or_else(|_| letter.last_seen.clone(), |seen| ago(now.since(seen)));
         let left = format!("{}\n{}, {seen}", short_id(&plain(&letter.id)), count(letter.attempts.into(), "attempt"));
-        rows.add_row(low_row([left, format!("{}\n{}", plain(&letter.class), plain(&letter.message))], 4));
+        let key = letter.key.as_deref().map(|key| format!("row {}: ", plain(&clip(key, SHOWN_KEY))));
+        let message = format!("{}{}", key.unwrap_or_default(), plain(&letter.message));
+        rows.add_row(low_row([left, format!("{}\n{message}", plain(&letter.class))], 4));
     }
     // A key that gleaner made has 32 digits; one that people made may take two lines.
     limit(&mut rows, 0, 34);
@@ -61,11 +72,14 @@ fn ago(age: Duration) -> String {
     format!("{} ago", brief(age))
 }
 
-/// The id as `show` takes it; that of a bad line shortened, since it is longer than a line.
+/// The id as `show` takes it; that of a bad line or of many dead rows shortened, since it is longer than a line.
 fn short_id(id: &str) -> String {
-    match id.strip_prefix("line/").and_then(|rest| rest.split_once('/')) {
-        Some((intake, number)) => format!("line/{}/{number}", intake.chars().take(12).collect::<String>()),
-        None => id.to_owned(),
+    let mut parts = id.splitn(3, '/');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(kind @ ("line" | "rows")), Some(of), Some(rest)) => {
+            format!("{kind}/{}/{rest}", of.chars().take(12).collect::<String>())
+        }
+        _ => id.to_owned(),
     }
 }
 

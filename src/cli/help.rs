@@ -27,8 +27,15 @@ Gemini doesn't know is kept, makes the line another job, and is not sent.
 same line is the same job for ever and is never sent twice. "expect" says what
 an answer must be. A first line may set options for all:
   {"gleaner": {"model": "...", "max_attempts": 4, "deadline": "72h"}}
-The options are "model", "max_attempts", "deadline", "expect", "request" (fields
-for every line), and "mode", which takes only "interaction" for now.
+The options are "mode", "model", "max_attempts", "deadline", "expect", and
+"request" (fields for every line).
+
+A BATCH RUN goes out by Gemini's Batch API, at half the price, and is done within
+a day or so. Its file has one row a line, each with a key of its own:
+  {"key": "a-1", "request": {"contents": [{"parts": [{"text": "..."}]}]}}
+  gleaner run rows.jsonl --mode batch
+or with a first line {"gleaner": {"mode": "batch", "model": "..."}}. Rows go out
+in parts, and what fails for a passing reason goes out again, 4 times at most.
 
 TRY IT (no key, no account, no cost):
   gleaner run events/jobs.jsonl --simulate
@@ -44,7 +51,10 @@ the work, whatever becomes of this machine.
 
 RESULTS are files in the data folder: results/<key>.json, each with "value",
 "usage", "attempts", "handle" and "response", which is Gemini's own answer.
-What can't be answered is a dead letter: `gleaner dead`, `gleaner show ID`.
+Those of a batch run are lines {"key","value","usage","attempt"} of the files
+results/<run>/*.jsonl; `gleaner results RUN -o FILE` makes one file of them.
+What can't be answered is a dead letter: `gleaner dead`, `gleaner show ID`,
+`gleaner row RUN KEY`.
 
 EXIT CODES
     0  every line has its result, or was discarded by a person
@@ -116,6 +126,7 @@ never sent again, and the next run of the same file goes on.
 
 Examples:
   gleaner run prompts.jsonl
+  gleaner run rows.jsonl --mode batch
   gleaner run prompts.jsonl --on-result './store.sh'
   gleaner run events/jobs.jsonl --simulate
   gleaner run events/jobs.jsonl --simulate --fault passing=0.2 --seed 7
@@ -126,6 +137,10 @@ Examples:
 GLEANER_ID and the path of its file in GLEANER_RESULT. A job is done only when
 the command ends with 0; after five failures it is a dead letter, and its result
 stays. After a crash one result may come twice, always with the same key.
+
+With --mode batch the file has rows, {\"key\": \"...\", \"request\": {...}}, which
+go out in parts, attempt after attempt. --json ends with run, rows, succeeded,
+dead and attempts beside the other counts.
 
 A data folder holds simulated work or real work, never both.
 
@@ -138,8 +153,9 @@ pub const SUBMIT: &str = "\
 The jobs wait in the data folder. `gleaner tick`, again and again, or
 `gleaner run FILE` does the rest. No API key is needed.
 
-Example:
-  gleaner submit monday.jsonl tuesday.jsonl";
+Examples:
+  gleaner submit monday.jsonl tuesday.jsonl
+  gleaner submit rows.jsonl --mode batch";
 
 /// Behind `gleaner help tick`.
 pub const TICK: &str = "\
@@ -171,23 +187,69 @@ The states of a job:
   parked      a dead letter
   recovered   a dead letter that got its result after all
   discarded   given up by a person
-Lines that wait are no jobs yet; they become jobs when they are taken up.";
+Lines that wait are no jobs yet; they become jobs when they are taken up. Of a
+batch run, each attempt of a part is a job. Runs that are not over are listed
+with their rows, and with what is out at Gemini (--json: runs).";
 
 /// Behind `gleaner help show`.
 pub const SHOW: &str = "\
 A job is named by its whole key or by any id that Gemini gave it; a file by its
-sha256 or the first six digits of it or more; a bad line as `dead` prints it.
+sha256 or the first six digits of it or more, or by its name; a bad line and
+dead rows as `dead` prints them.
 
 Examples:
   gleaner show 3f2a9c0d41e7b6885a0c9d1e2f3a4b5c
   gleaner show 9f86d0
-  gleaner show line/9f86d081884c/3";
+  gleaner show line/9f86d081884c/3
+  gleaner show part/9f86d0/2                     (the second part of a run)
+  gleaner show rows/9f86d0/permanent:400         (many dead rows of one class)
+  gleaner show batches/abc                       (one attempt, by its batch)";
+
+/// Behind `gleaner help row`.
+pub const ROW: &str = "\
+Examples:
+  gleaner row rows.jsonl a-1
+  gleaner row 9f86d081884c a-1
+  gleaner --json row 9f86d081884c a-1 | jq .result.value
+
+The states of a row:
+  waiting     for its first attempt or its next one
+  under_way   its attempt is out
+  parked      its attempt is a dead letter, and it with it
+  succeeded   it has its result
+  dead        it will not be tried again by itself
+  recovered   it was dead, and has its result after all
+  discarded   given up by a person
+  bad_line    no row could be made of its line, as when its key came twice
+
+What became of it in an attempt: succeeded; died (for good); failed (and may be
+tried again); no outcome (the whole attempt was lost, expired or refused); open.
+
+Exit codes: 0; 2 there is no such run or row.";
+
+/// Behind `gleaner help results`.
+pub const RESULTS: &str = "\
+One line a row, {\"key\",\"value\",\"usage\",\"attempt\"}, in the order of the rows
+that were handed in. Rows without a result are left out; how many there are is
+told on standard error. With --with-dead each of them comes in its place as
+  {\"key\": \"a-7\", \"error\": {\"class\": \"blocked:SAFETY\", \"message\": \"...\",
+   \"attempts\": 1}}                                          (all on one line)
+so that every row of a run that is over has its line. Bad lines are no rows.
+
+Examples:
+  gleaner results rows.jsonl -o answers.jsonl
+  gleaner results 9f86d081884c --with-dead | jq -c 'select(.error)'
+
+Exit codes: 0 every row is settled, whatever became of it; 1 rows are still open
+(the others are written all the same), or a person must mend something; 2 there
+is no such run.";
 
 /// Behind `gleaner help dead`.
 pub const DEAD: &str = "\
 Examples:
   gleaner dead
   gleaner dead --class blocked
+  gleaner dead --run rows.jsonl
   gleaner --json dead --limit 1000 | jq -r '.dead[].id'
 
 Classes, and what they mean:
@@ -202,9 +264,12 @@ Classes, and what they mean:
   internal:consume  the result could not be stored or handed on; one that was
                     stored is in results/
   internal:too_long Gemini's answer is longer than what is read
+  missing           Gemini's output has no line for the row
   bad_line:…        no job can be made of the line: json, not_an_object, utf8,
                     duplicate_name, number, field, row, header, key_taken or
                     too_long
+More than 1,000 dead rows of one class in a run come as one entry, and the run
+waits for a person: `gleaner resume RUN`.
 
 To bring one back, change its line: a changed line is another job. To settle one
 for good: gleaner cancel ID";
@@ -218,8 +283,13 @@ Example:
 
 /// Behind `gleaner help resume`.
 pub const RESUME: &str = "\
-Example:
-  gleaner resume";
+A batch run of which more than 1,000 rows died of one class sends no more parts
+until somebody has looked: `gleaner resume RUN` sends the rest all the same, and
+`gleaner cancel RUN` gives it up.
+
+Examples:
+  gleaner resume
+  gleaner resume rows.jsonl";
 
 /// Behind `gleaner help cancel`.
 pub const CANCEL: &str = "\
@@ -229,6 +299,7 @@ Cancelling again tries again what could not be stopped at Gemini.
 Examples:
   gleaner cancel 3f2a9c0d41e7b6885a0c9d1e2f3a4b5c --reason 'wrong prompt'
   gleaner cancel 9f86d0                  (a file: its jobs, its lines that wait)
+  gleaner cancel rows.jsonl              (a batch run: every row that is open)
   gleaner cancel line/9f86d081884c/3     (a bad line that nobody waits for)
 
 Exit codes: 0, 2 bad use, 1 something may still run at Gemini.";

@@ -11,6 +11,8 @@ mod open;
 mod outcome;
 mod pause;
 mod progress;
+mod results;
+mod row;
 mod run;
 mod show;
 mod signal;
@@ -82,7 +84,9 @@ async fn dispatch(args: Args, console: &Console) -> Result<Exit, Stop> {
         Command::Show(args) => show::show(context, &args).await,
         Command::Dead(args) => dead::dead(context, &args).await,
         Command::Pause(args) => pause::pause(context, &args).await,
-        Command::Resume => pause::resume(context).await,
+        Command::Row(args) => row::row(context, &args).await,
+        Command::Results(args) => results::results(context, &args).await,
+        Command::Resume(args) => pause::resume(context, &args).await,
         Command::Cancel(args) => cancel::cancel(context, &args).await,
         Command::Simulator(args) => simulate::simulator(context, &args).await,
     }

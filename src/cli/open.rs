@@ -48,6 +48,7 @@ pub const SHORT_WAITS: &[(&str, &str)] = &[
     ("GLEANER_GATE_WAIT", "1s"),
     ("GLEANER_UNCLEAR_GRACE", "5s"),
     ("GLEANER_NOT_FOUND_GRACE", "5s"),
+    ("GLEANER_LIST_GAP", "2s"),
 ];
 
 /// What every command knows.

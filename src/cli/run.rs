@@ -1,13 +1,16 @@
 //! `run`: a file taken in and driven to its end.
 
+use serde::Serialize;
+
 use super::args::Run;
 use super::hint::{see, this_command};
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
-use super::progress::Watch;
+use super::progress::{Watch, waits_for_person};
 use super::signal::interruptible;
 use super::submit::report_landing;
 use super::table::{align_right, count, table, text};
+use crate::app::batch::report::RunProgress;
 use crate::app::drive::{Drove, drive, follow};
 use crate::app::engine::{Engine, Trouble};
 use crate::app::gates::try_mended;
@@ -23,7 +26,7 @@ pub async fn run(context: &Context, args: &Run) -> Result<Exit, Stop> {
 }
 
 async fn drive_file(context: &Context, engine: &Engine, args: &Run) -> Result<Exit, Stop> {
-    let landed = land(engine, &args.file, None).await?;
+    let landed = land(engine, &args.file, args.mode.map(Into::into)).await?;
     report_landing(context, &args.file, &landed);
     if let Some(command) = &args.work.on_result {
         hand_results_to(engine, landed.intake.clone(), command).await?;
@@ -48,18 +51,31 @@ fn report(context: &Context, drove: &Drove) -> Result<Exit, Stop> {
     print(context, progress)?;
     let console = &context.console;
     let tally = progress.tally;
-    if tally.consumed + tally.recovered > 0 {
-        console.say(&format!("Results: {}", context.path("results/<key>.json")))?;
+    match &progress.run {
+        Some(run) => console.say(&run_lines(context, run))?,
+        None if tally.consumed + tally.recovered > 0 => {
+            console.say(&format!("Results: {}", context.path("results/<key>.json")))?;
+        }
+        None => {}
     }
     if tally.possible_duplicates > 0 {
+        let what = if progress.run.is_some() { "a batch of rows" } else { "a job" };
         console.say(&format!(
-            "Possible duplicates: {}. That many times a job was sent again although\nGemini may have accepted it before.",
+            "Possible duplicates: {}. That many times {what} was sent again although\nGemini may have accepted it before.",
             tally.possible_duplicates
         ))?;
     }
     let dead = tally.parked + progress.bad_lines_parked;
-    if dead > 0 {
-        console.say(&format!("{} in all: `{}` lists them.", count(dead, "dead letter"), see(context, "dead")))?;
+    match &progress.run {
+        _ if dead == 0 => {}
+        Some(run) => {
+            let list = see(context, &format!("dead --run {}", short(&run.run.key)));
+            console.say(&format!("Dead rows and bad lines: {dead}. `{list}` lists them."))?;
+        }
+        None => {
+            let list = see(context, "dead");
+            console.say(&format!("{} in all: `{list}` lists them.", count(dead, "dead letter")))?;
+        }
     }
     if *parked_elsewhere > 0 {
         console.note(&format!(
@@ -75,7 +91,30 @@ fn report(context: &Context, drove: &Drove) -> Result<Exit, Stop> {
         go_on(context, progress);
         return Ok(Exit::Interrupted);
     }
+    if let Some(held) = progress.run.as_ref().and_then(|run| waits_for_person(context, &run.run))
+        && !progress.is_over()
+    {
+        return Err(Stop::Person(format!("the run is {held}.")));
+    }
     Ok(if dead + parked_elsewhere > 0 { Exit::Parked } else { Exit::Done })
+}
+
+/// As much of a run's key as people need.
+fn short(key: &str) -> String {
+    key.chars().take(12).collect()
+}
+
+/// A run's own lines of the report.
+fn run_lines(context: &Context, run: &RunProgress) -> String {
+    let key = &run.run.key;
+    let parts = run.parts.iter().filter(|part| !part.halved).count() as u64;
+    let mut lines = format!("Run {key}: {} in all, in {}.", count(run.attempts(), "attempt"), count(parts, "part"));
+    if run.tally.consumed + run.tally.recovered > 0 {
+        lines.push_str(&format!("\nResults: {}", context.path(&format!("results/{key}/"))));
+        let merge = see(context, &format!("results {} -o FILE", short(key)));
+        lines.push_str(&format!("\nAs one file, in the order of the rows:\n  {merge}"));
+    }
+    lines
 }
 
 /// What there is, before the trouble itself is told.
@@ -91,23 +130,55 @@ async fn fail(context: &Context, engine: &Engine, sha256: &str, trouble: Trouble
 }
 
 fn print(context: &Context, progress: &Progress) -> Result<(), Stop> {
-    context.console.tell(&progress.tally)?;
-    context.console.say(&tally_table(&progress.tally))
+    context.console.tell(&as_json(progress))?;
+    context.console.say(&tally_table(&progress.tally, progress.run.is_some()))
+}
+
+/// The last word of `run --json` (design, section 10).
+#[derive(Serialize)]
+struct Summary<'a> {
+    #[serde(flatten)]
+    tally: Tally,
+    #[serde(flatten)]
+    run: Option<RunSummary<'a>>,
+}
+
+/// What it says of a run beside.
+#[derive(Serialize)]
+struct RunSummary<'a> {
+    run: &'a str,
+    rows: u64,
+    succeeded: u64,
+    dead: u64,
+    attempts: u64,
+}
+
+fn as_json(progress: &Progress) -> Summary<'_> {
+    let tally = progress.tally;
+    let run = progress.run.as_ref().map(|run| RunSummary {
+        run: &run.run.key,
+        rows: run.rows(),
+        succeeded: tally.consumed + tally.recovered,
+        dead: tally.parked,
+        attempts: run.attempts(),
+    });
+    Summary { tally, run }
 }
 
 fn go_on(context: &Context, progress: &Progress) {
+    let what = if progress.run.is_some() { "row" } else { "job" };
     context.console.note(&format!(
         "{} open, {} not taken up yet. {}:\n  {}",
-        count(progress.tally.open, "job"),
+        count(progress.tally.open, what),
         count(progress.waiting(), "line"),
         if context.stack.is_some() { "The stack goes on by itself; this watches it" } else { "This goes on" },
         this_command()
     ));
 }
 
-fn tally_table(tally: &Tally) -> String {
+fn tally_table(tally: &Tally, is_run: bool) -> String {
     let columns = [
-        ("jobs", tally.jobs),
+        (if is_run { "rows" } else { "jobs" }, tally.jobs),
         ("consumed", tally.consumed),
         ("parked", tally.parked),
         ("recovered", tally.recovered),
@@ -130,7 +201,7 @@ mod tests {
     fn the_table_has_every_count_and_fits() {
         let big = 1_234_567;
         let tally = Tally { jobs: big, consumed: big, repeats: big, bad_lines: 2, parked: 3, ..Tally::default() };
-        insta::assert_snapshot!(tally_table(&tally), @r#"
+        insta::assert_snapshot!(tally_table(&tally, false), @r#"
    JOBS  CONSUMED  PARKED  RECOVERED  DISCARDED  OPEN  REPEATS  BAD LINES
 1234567   1234567       3          0          0     0  1234567          2
 "#);

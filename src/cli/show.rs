@@ -4,17 +4,20 @@ use serde_json::{Value, json};
 
 use super::args::Show;
 use super::find::find;
-use super::hint::see;
+use super::hint::{quoted, see};
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
+use super::progress::waits_for_person;
 use super::table::{align_right, brief, facts, low_row, plain, table, text};
 use crate::app::consume::result_object;
 use crate::app::engine::{Engine, Trouble};
 use crate::app::lines::object_name;
+use crate::domain::dead::{DeadGroup, DeadRow};
 use crate::domain::gate::Gate;
-use crate::domain::intake::Intake;
+use crate::domain::intake::{Intake, Run};
 use crate::domain::item::{BadLine, Item};
 use crate::domain::job::{InputRef, Job, excerpt};
+use crate::domain::part::{Counts, Part, Passed, attempt_key};
 use crate::domain::time::Millis;
 
 /// How much of a line is shown, in bytes.
@@ -32,7 +35,9 @@ pub async fn show(context: &Context, args: &Show) -> Result<Exit, Stop> {
         Item::Intake(intake) => intake_text(context, intake, &paths),
         Item::BadLine(bad) => bad_line_text(bad, &paths),
         Item::Gate(gate) => gate_text(gate),
-        Item::Part(_) | Item::DeadRow(_) | Item::DeadGroup(_) => item.id().to_string(),
+        Item::Part(part) => part_text(part, &paths, now),
+        Item::DeadRow(row) => dead_row_text(context, row, &paths),
+        Item::DeadGroup(group) => dead_group_text(context, group),
     };
     context.console.say(&text)?;
     Ok(Exit::Done)
@@ -44,6 +49,8 @@ struct Paths {
     intake: Option<String>,
     result: Option<String>,
     answer: Option<String>,
+    /// Of a part, an attempt or a dead row: the object that it lies in.
+    rows: Option<String>,
     input: Option<String>,
 }
 
@@ -56,11 +63,23 @@ impl Paths {
                 let size = engine.objects.size(&result).await.map_err(Trouble::from)?;
                 paths.result = size.map(|_| context.path(&result));
                 paths.answer = job.answer.as_deref().map(|name| context.path(name));
-                paths.line(context, engine, &job.input).await?;
+                match &job.batch {
+                    // Its input is not a line.
+                    Some(attempt) => paths.rows = Some(context.path(&attempt.rows_at)),
+                    None => paths.line(context, engine, &job.input).await?,
+                }
             }
             Item::BadLine(bad) => paths.line(context, engine, &bad.input).await?,
             Item::Intake(intake) => paths.intake = Some(context.path(&object_name(&intake.sha256))),
-            Item::Gate(_) | Item::Part(_) | Item::DeadRow(_) | Item::DeadGroup(_) => {}
+            Item::Part(part) => paths.rows = Some(context.path(&part.rows_at)),
+            Item::DeadRow(row) => {
+                let (object, at, length) = &row.at;
+                let shown = (*length).min(2 * EXCERPT as u64);
+                let bytes = engine.objects.read(object, *at..*at + shown).await.map_err(Trouble::from)?;
+                paths.input = Some(excerpt(&bytes, EXCERPT));
+                paths.rows = Some(context.path(object));
+            }
+            Item::Gate(_) | Item::DeadGroup(_) => {}
         }
         Ok(paths)
     }
@@ -81,7 +100,10 @@ fn as_json(item: &Item, paths: &Paths) -> Result<Value, Stop> {
     let mut value = value.map_err(|error| Stop::Person(format!("the item can't be written as JSON: {error}")))?;
     if let Some(fields) = value.as_object_mut() {
         fields.insert("id".to_owned(), json!(item.id()));
-        let files = json!({"intake": paths.intake, "result": paths.result, "answer": paths.answer});
+        let mut files = json!({"intake": paths.intake, "result": paths.result, "answer": paths.answer});
+        if let (Some(rows), Some(files)) = (&paths.rows, files.as_object_mut()) {
+            files.insert("rows".to_owned(), json!(rows));
+        }
         fields.insert("paths".to_owned(), files);
         fields.insert("line".to_owned(), json!(paths.input));
     }
@@ -110,7 +132,18 @@ fn job_text(job: &Job, paths: &Paths, now: Millis) -> String {
     known.extend(paths.result.as_deref().map(|path| ("result", plain(path))));
     let answer = paths.answer.as_deref().filter(|answer| paths.result.as_deref() != Some(answer));
     known.extend(answer.map(|path| ("answer", plain(path))));
-    known.push(("from", place(&job.input, paths)));
+    match &job.batch {
+        Some(attempt) => {
+            known.push((
+                "attempt of",
+                format!("attempt {} of part {}, run {}", attempt.number, attempt.part, attempt.run),
+            ));
+            known.push(("rows", format!("{} ({} bytes)", attempt.rows, attempt.bytes)));
+            known.extend(paths.rows.as_deref().map(|path| ("input", plain(path))));
+            known.extend(attempt.file.as_ref().map(|file| ("uploaded", plain(&format!("{}, {}", file.name, file.at)))));
+        }
+        None => known.push(("from", place(&job.input, paths))),
+    }
     known.extend(paths.input.as_deref().map(|line| ("line", plain(line))));
     let mut told = facts(known);
     if !job.handles.is_empty() {
@@ -144,19 +177,114 @@ fn history_table(job: &Job) -> String {
 
 fn intake_text(context: &Context, intake: &Intake, paths: &Paths) -> String {
     let cursor = intake.cursor;
+    let became = match &intake.run {
+        Some(_) => format!("{} rows, {} bad lines", cursor.jobs, cursor.bad_lines),
+        None => format!("{} jobs, {} repeats, {} bad lines", cursor.jobs, cursor.repeats, cursor.bad_lines),
+    };
     let mut known = vec![
         ("file", plain(&intake.file)),
         ("sha256", intake.sha256.clone()),
         ("state", intake.state.to_string()),
         ("landed", intake.landed_at.to_string()),
         ("lines", format!("{}, {} of them taken", intake.lines, cursor.taken())),
-        ("became", format!("{} jobs, {} repeats, {} bad lines", cursor.jobs, cursor.repeats, cursor.bad_lines)),
+        ("became", became),
         ("bytes", intake.bytes.to_string()),
     ];
+    if let Some(run) = &intake.run {
+        known.push(("run", run.key.clone()));
+        known.push(("model", plain(&run.model)));
+        known.push(("parts", format!("{} so far; `{}` tells of one", run.parts, see(context, &part_of(run)))));
+        known.extend(waits_for_person(context, run).map(|held| ("held", held)));
+    }
     known.extend(intake.cancelled.as_deref().map(|reason| ("cancelled", plain(reason))));
     known.extend(paths.intake.as_deref().map(|path| ("object", plain(path))));
     known.push(("more", format!("`{}` counts the states of all jobs", see(context, "status"))));
     facts(known)
+}
+
+fn part_of(run: &Run) -> String {
+    format!("show part/{}/1", run.key.chars().take(12).collect::<String>())
+}
+
+fn part_text(part: &Part, paths: &Paths, now: Millis) -> String {
+    let tally = part.tally();
+    let mut became = vec![format!("{} succeeded", tally.succeeded + tally.recovered), format!("{} dead", tally.dead)];
+    if tally.discarded > 0 {
+        became.push(format!("{} discarded", tally.discarded));
+    }
+    let mut known = vec![
+        ("part", format!("{} of run {}", part.part, part.run)),
+        ("state", format!("{}, for {}", part.state.word().replace('_', " "), brief(now.since(part.since)))),
+        ("model", plain(&part.model)),
+        ("rows", format!("{}: {}", part.rows, became.join(", "))),
+    ];
+    if part.halved {
+        let [one, other] = part.part.halves();
+        known.push(("halved", format!("what was open went on as the parts {one} and {other}")));
+    }
+    known.extend(paths.rows.as_deref().map(|path| ("input", plain(path))));
+    let mut told = facts(known);
+    if !part.attempts.is_empty() {
+        told.push('\n');
+        told.push_str(&attempts_table(part));
+    }
+    told
+}
+
+fn attempts_table(part: &Part) -> String {
+    let mut rows = table(&["attempt", "rows", "succeeded", "dead", "again", "ended", "job"]);
+    for sending in &part.attempts {
+        let passed = part.pass_of(sending.number).or_else(|| late_pass_of(part, sending.number));
+        let of = |count: fn(&Counts) -> u64| passed.map(|passed| count(&passed.counts).to_string()).unwrap_or_default();
+        let ended = sending.ended.as_ref().map(|(class, _)| plain(class)).unwrap_or_default();
+        rows.add_row(low_row(
+            [
+                sending.number.to_string(),
+                sending.rows.to_string(),
+                of(|counts| counts.succeeded),
+                of(|counts| counts.dead),
+                of(|counts| counts.retry),
+                ended,
+                attempt_key(&part.run, &part.part, sending.number).0,
+            ],
+            3,
+        ));
+    }
+    align_right(&mut rows, 0..5);
+    text(rows)
+}
+
+fn late_pass_of(part: &Part, attempt: u32) -> Option<&Passed> {
+    part.passes.iter().find(|passed| passed.attempt == attempt)
+}
+
+fn dead_row_text(context: &Context, row: &DeadRow, paths: &Paths) -> String {
+    let start: String = row.run.chars().take(12).collect();
+    facts([
+        ("dead row", plain(&row.key)),
+        ("state", row.state.to_string()),
+        ("class", plain(&row.class)),
+        ("message", plain(&row.message)),
+        ("attempts", format!("{}; it died in attempt {} of part {}", row.attempts, row.attempt, row.part)),
+        ("first seen", row.first_seen.to_string()),
+        ("kept in", format!("{}, from byte {}", plain(paths.rows.as_deref().unwrap_or_default()), row.at.1)),
+        ("line", plain(paths.input.as_deref().unwrap_or_default())),
+        ("more", format!("`{}`", see(context, &format!("row {start} {}", quoted(&plain(&row.key)))))),
+    ])
+}
+
+fn dead_group_text(context: &Context, group: &DeadGroup) -> String {
+    let places = group.rows.iter().map(|(place, rows)| format!("{rows} in {place}")).collect::<Vec<_>>().join(", ");
+    let start: String = group.run.chars().take(12).collect();
+    facts([
+        ("dead rows", format!("{} of run {}", group.count(), group.run)),
+        ("state", group.state.to_string()),
+        ("class", plain(&group.class)),
+        ("one message", plain(&group.message)),
+        ("by attempt", places),
+        ("first seen", group.first_seen.to_string()),
+        ("more", format!("`{}` has each with its error", see(context, &format!("results {start} --with-dead")))),
+    ])
 }
 
 fn bad_line_text(bad: &BadLine, paths: &Paths) -> String {
@@ -224,6 +352,7 @@ mod tests {
             intake: Some(".gleaner/intakes/9f86.jsonl".to_owned()),
             result: None,
             answer: Some(".gleaner/answers/x.json".to_owned()),
+            rows: None,
             input: Some("{\"input\": \"x\"}".to_owned()),
         };
         let job = job();

@@ -1,19 +1,26 @@
 //! `status`: what the data folder holds.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::hint::see;
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
-use super::progress::closed;
+use super::progress::{closed, out, waits_for_person};
 use super::table::{align_right, brief, count, low_row, plain, table, text, wrapped};
+use crate::app::batch::report::RunProgress;
 use crate::app::engine::Engine;
 use crate::app::gates::all_gates;
-use crate::app::report::{Status, every, status as count_ledger};
+use crate::app::report::{Progress, Status, every, progress, status as count_ledger};
 use crate::domain::gate::{EVERYTHING, Gate};
 use crate::domain::intake::Intake;
 use crate::domain::item::{Item, Kind};
 use crate::domain::job::State;
+use crate::domain::time::Millis;
+
+/// How many attempts of a run are told one by one.
+const OUT: usize = 10;
 
 /// Counts it.
 pub async fn status(context: &Context) -> Result<Exit, Stop> {
@@ -21,10 +28,83 @@ pub async fn status(context: &Context) -> Result<Exit, Stop> {
     let status = count_ledger(&desk.engine).await?;
     let gates = all_gates(&desk.engine).await?;
     let intakes = reading(&desk.engine).await?;
-    context.console.tell(&as_json(context, &status, &gates, &intakes))?;
+    let runs = open_runs(&desk.engine, &intakes).await?;
+    context.console.tell(&as_json(context, &status, &gates, &intakes, &runs))?;
     context.console.say(&states_table(&status))?;
+    if !runs.is_empty() {
+        context.console.say(&runs_text(context, &runs, status.at))?;
+    }
     context.console.say(&notes(context, &status, &gates, &intakes))?;
     Ok(Exit::Done)
+}
+
+/// The runs that are not over.
+async fn open_runs(engine: &Engine, reading: &[Intake]) -> Result<Vec<Progress>, Stop> {
+    let mut open: BTreeSet<String> =
+        reading.iter().filter(|intake| intake.run.is_some()).map(|intake| intake.sha256.clone()).collect();
+    for state in [State::Waiting, State::UnderWay] {
+        for item in every(engine, state, usize::MAX).await? {
+            open.extend(item.intake().map(str::to_owned));
+        }
+    }
+    let mut runs = Vec::new();
+    for sha256 in open {
+        runs.push(progress(engine, &sha256).await?);
+    }
+    runs.sort_by(|one, other| {
+        (one.intake.landed_at, &one.intake.sha256).cmp(&(other.intake.landed_at, &other.intake.sha256))
+    });
+    Ok(runs)
+}
+
+fn run_json(progress: &Progress, run: &RunProgress) -> Value {
+    let tally = run.tally;
+    let out = run.parts.iter().filter(|part| part.is_out() && !part.state.is_closed());
+    let out = out.filter_map(|part| {
+        let latest = part.latest()?;
+        let job = run.job_of(part, latest.number);
+        Some(json!({
+            "part": part.part, "attempt": latest.number, "rows": latest.rows, "job": job.map(|job| &job.key),
+            "state": job.map(|job| job.state), "since": job.map(|job| job.since.to_string()),
+            "handle": job.and_then(|job| job.handles.last()).map(|handle| &handle.id),
+            "class": job.and_then(|job| job.class.as_ref()),
+        }))
+    });
+    json!({
+        "run": run.run.key, "file": progress.intake.file, "model": run.run.model, "rows": run.rows(),
+        "settled": settled(run), "succeeded": tally.consumed + tally.recovered, "dead": tally.parked,
+        "discarded": tally.discarded, "open": tally.open, "waiting": progress.waiting(),
+        "bad_lines": tally.bad_lines, "parts": run.parts.iter().filter(|part| !part.halved).count(),
+        "attempts": run.attempts(), "out": out.collect::<Vec<_>>(), "held": run.run.held,
+        "cancelled": progress.intake.cancelled, "possible_duplicates": tally.possible_duplicates,
+    })
+}
+
+fn settled(run: &RunProgress) -> u64 {
+    run.rows().saturating_sub(run.tally.open)
+}
+
+/// A line for each run, and below it what is out of it.
+fn runs_text(context: &Context, runs: &[Progress], now: Millis) -> String {
+    let mut rows = table(&["run", "rows", "settled", "dead", "parts", "attempts", "key"]);
+    let mut below = String::new();
+    for progress in runs {
+        let Some(run) = &progress.run else { continue };
+        let key: String = run.run.key.chars().take(12).collect();
+        let parts = run.parts.iter().filter(|part| !part.halved).count();
+        let cells = [run.rows(), settled(run), run.tally.parked, parts as u64, run.attempts()];
+        let cells = cells.map(|n| n.to_string());
+        rows.add_row(low_row(
+            std::iter::once(plain(&progress.intake.file)).chain(cells).chain([key.clone()]).collect::<Vec<_>>(),
+            2,
+        ));
+        for line in out(run, Some(now), OUT).into_iter().chain(waits_for_person(context, &run.run)) {
+            below.push_str(&wrapped(&format!("{key}: {line}")));
+            below.push('\n');
+        }
+    }
+    align_right(&mut rows, 1..6);
+    format!("{}{below}", text(rows))
 }
 
 /// The intakes whose lines are not all taken yet.
@@ -45,7 +125,7 @@ fn of(status: &Status, kind: Kind, state: State) -> (u64, Option<u64>) {
     found.map_or((0, None), |count| (count.items, count.oldest.map(|oldest| status.at.since(oldest).as_secs())))
 }
 
-fn as_json(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake]) -> Value {
+fn as_json(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake], runs: &[Progress]) -> Value {
     let states: Map<String, Value> = State::OF_JOBS
         .into_iter()
         .map(|state| {
@@ -69,6 +149,7 @@ fn as_json(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake
             "sha256": intake.sha256, "file": intake.file, "lines": intake.lines, "taken": intake.cursor.taken(),
             "cancelled": intake.cancelled,
         })).collect::<Vec<_>>(),
+        "runs": runs.iter().filter_map(|run| Some(run_json(run, run.run.as_ref()?))).collect::<Vec<_>>(),
         "intakes_read": status.counts.has_closed.then(|| of(status, Kind::Intake, State::Read).0),
         "next_due": status.next_due.map(|due| due.to_string()),
         "at": status.at.to_string(),
@@ -135,7 +216,6 @@ pub fn next(status: &Status, is_held: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::time::Millis;
     use crate::ports::ledger::{Count, Counts};
 
     fn counted(items: Vec<Count>) -> Counts {
@@ -177,7 +257,7 @@ discarded        0
     #[test]
     fn json_has_every_state_with_count_and_age() {
         let context = Context::on_folder("d", false);
-        let json = as_json(&context, &status(), &[], &[]);
+        let json = as_json(&context, &status(), &[], &[], &[]);
         let states = json["states"].as_object().unwrap();
         assert_eq!(states.len(), State::OF_JOBS.len());
         assert_eq!(states["parked"], json!({"count": 2, "oldest_age_s": 9991}));

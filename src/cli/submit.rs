@@ -34,7 +34,7 @@ pub async fn submit(context: &Context, args: &Submit) -> Result<Exit, Stop> {
     let mut landings = Vec::new();
     let mut refused = Vec::new();
     for file in &args.files {
-        match land(&desk.engine, file, None).await {
+        match land(&desk.engine, file, args.mode.map(Into::into)).await {
             Ok(landed) => {
                 report_landing(context, file, &landed);
                 landings.push((file, landed));

@@ -104,11 +104,10 @@ pub(super) fn value_by(
     written(&Value::String(text.to_owned()))
 }
 
-fn json_value(
-    text: &str,
-    expectation: &Expectation,
-    check: &dyn Fn(&Value) -> Result<(), (Judgement, String)>,
-) -> Result<Box<RawValue>, (Judgement, String)> {
+/// Checks a value against what was asked for.
+type Check<'a> = &'a dyn Fn(&Value) -> Result<(), (Judgement, String)>;
+
+fn json_value(text: &str, expectation: &Expectation, check: Check<'_>) -> Result<Box<RawValue>, (Judgement, String)> {
     let no_json = |error: String| {
         unfit("extract:json", format!("the answer is not the JSON that was asked for: {error}"), expectation)
     };

@@ -30,6 +30,12 @@ impl PartId {
         Self(number.to_string())
     }
 
+    /// Whether it is a part that the run was cut into, and no half of one.
+    #[must_use]
+    pub fn is_numbered(&self) -> bool {
+        self.0.ends_with(|last: char| last.is_ascii_digit())
+    }
+
     /// Its two halves, in the order of their rows.
     #[must_use]
     pub fn halves(&self) -> [Self; 2] {

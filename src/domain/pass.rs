@@ -41,6 +41,7 @@ pub use merge::{Merged, Pass};
 pub use name::{KeyName, row_id};
 pub use rest::Rest;
 pub use rows::Rows;
+pub use settled::{Kind as SettledAs, read as read_settled};
 
 /// What the pass must know about its attempt.
 #[derive(Debug, Clone, PartialEq)]

@@ -115,7 +115,9 @@ fn help_teaches() {
         assert!(help.contains(words), "{words}");
     }
     insta::assert_snapshot!("help", help);
-    for command in ["run", "submit", "tick", "status", "show", "dead", "pause", "resume", "cancel", "simulator"] {
+    for command in
+        ["run", "submit", "tick", "status", "show", "row", "results", "dead", "pause", "resume", "cancel", "simulator"]
+    {
         let help = folder.run(&["help", command]).exits(0).out;
         assert!(help.contains("Example") && help.contains(&format!("  gleaner {command}")), "{command}: {help}");
     }

@@ -3,12 +3,16 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at what it doesn't expect")]
 #![expect(clippy::indexing_slicing, reason = "a missing field of JSON reads as null and fails the assertion")]
 
+mod batch;
 #[path = "../common/mod.rs"]
 mod common;
 mod handing_on;
 mod holding;
 mod looking;
+mod made_run;
+mod merging;
 mod refusing;
+mod rows;
 mod running;
 
 use std::path::{Path, PathBuf};

@@ -189,7 +189,7 @@ async fn one_key_for_two_contents_is_a_bad_line() {
     let again = world.try_land("again.jsonl", named("Four.")).await.unwrap().intake.sha256;
     let tally = world.until_over(&again).await.tally;
     assert_eq!((tally.jobs, tally.repeats, tally.bad_lines), (0, 0, 1));
-    let letters = dead(&world.engine, Some("bad_line:key_taken"), 10).await.unwrap();
+    let letters = dead(&world.engine, Some("bad_line:key_taken"), None, 10).await.unwrap();
     assert!(letters.iter().any(|letter| letter.message.contains("again.jsonl line 1")), "{letters:?}");
     assert_eq!(world.accepted().await, 2);
 }
@@ -223,7 +223,7 @@ async fn bad_lines_of_every_kind_leave_the_good_ones_alone() {
     let tally = world.until_over(&landed.intake.sha256).await.tally;
     assert_eq!((tally.jobs, tally.consumed, tally.bad_lines, tally.repeats), (12, 12, 10, 0));
     assert_eq!(world.accepted().await, 12);
-    let letters = dead(&world.engine, None, 100).await.unwrap();
+    let letters = dead(&world.engine, None, None, 100).await.unwrap();
     let classes: Vec<&str> = letters.iter().map(|letter| letter.class.as_str()).collect();
     for (class, _) in &bad {
         assert!(classes.contains(class), "{class} in {classes:?}");

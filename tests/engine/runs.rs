@@ -1,5 +1,9 @@
 //! Batch runs as a whole: rows go out in parts, fail in every way, and each is accounted for.
 
 mod books;
+mod creates;
 mod faults;
+mod killed;
+mod late;
+mod persons;
 mod plain;

@@ -147,7 +147,6 @@ pub(super) struct Asked {
     /// The expectation, or why the request has none that can be read.
     pub expectation: Result<Expectation, String>,
     /// The quick way to the same, for answers that fit without any question.
-    #[expect(dead_code, reason = "comes next")]
     pub plan: Option<Plan>,
     schema: OnceLock<Result<Schema, String>>,
 }

@@ -13,6 +13,8 @@ pub struct Index {
     /// The input's length.
     pub(super) end: u64,
     pub(super) asks: Ready,
+    /// How a line of results ends.
+    pub(super) attempt: String,
     table: Table,
 }
 
@@ -27,7 +29,8 @@ impl Index {
             at: second.at,
             problem: "the key of this row is another row's too".to_owned(),
         })?;
-        Ok(Self { asks: asks.ready(terms.expect.clone()), terms, rows, end, table })
+        let attempt = format!(",\"attempt\":{}}}\n", terms.attempt);
+        Ok(Self { attempt, asks: asks.ready(terms.expect.clone()), terms, rows, end, table })
     }
 
     /// How many rows there are.

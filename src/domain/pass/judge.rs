@@ -74,8 +74,8 @@ pub(super) const KEY_AT: usize = "{\"key\":".len();
 struct Scratch {
     /// The asking that was met last.
     asked: Option<(u32, Arc<Asked>)>,
-    #[expect(dead_code, reason = "comes next")]
-    quick: quick::Scratch,
+    /// The text of an answer.
+    text: Vec<u8>,
 }
 
 impl Index {
@@ -92,8 +92,27 @@ impl Index {
                 continue;
             }
             match text_of(&line, whole, at) {
-                Some(text) => self.judge_line(line.at, text, &mut judged, &mut scratch),
+                Some(text) => {
+                    if self.judge_quickly(text, &mut judged, &mut scratch).is_none() {
+                        self.judge_line(line.at, text, &mut judged, &mut scratch);
+                    }
+                }
                 None => judged.tally.unreadable += 1,
+            }
+        }
+        judged
+    }
+
+    /// The same as [`Index::judge`] without the quick way, for tests to compare.
+    #[cfg(test)]
+    pub(super) fn judge_slowly(&self, at: u64, block: &[u8]) -> Judged {
+        let mut judged = Judged { at, end: at + block.len() as u64, ..Judged::default() };
+        for line in Lines::of(at, block) {
+            judged.tally.lines += 1;
+            match str::from_utf8(line.bytes) {
+                Ok(_) if line.is_blank() => judged.tally.blank += 1,
+                Ok(text) => self.judge_line(line.at, text, &mut judged, &mut Scratch::default()),
+                Err(_) => judged.tally.unreadable += 1,
             }
         }
         judged
@@ -142,6 +161,45 @@ impl Index {
             }
         }
         Ok(())
+    }
+
+    /// Takes an answer of the usual shape that is what it should be; anything else is left as it was.
+    fn judge_quickly(&self, line: &str, judged: &mut Judged, scratch: &mut Scratch) -> Option<()> {
+        let mut text = std::mem::take(&mut scratch.text);
+        let taken = quick::answer(line, &mut text).and_then(|answer| {
+            let Some(row) = self.find(KeyName::of(answer.key)) else {
+                judged.tally.unknown_keys += 1;
+                return Some(());
+            };
+            let plan = self.asked(row, scratch)?.plan.as_ref()?;
+            let start = judged.text.len();
+            let said = self.say_quickly(&answer, plan, &text, &mut judged.text);
+            match said {
+                Some(key) => judged.lines.push(Said { row, what: What::Value { text: start..judged.text.len(), key } }),
+                None => judged.text.truncate(start),
+            }
+            said.map(|_| ())
+        });
+        scratch.text = text;
+        taken
+    }
+
+    /// Writes a line of results; how many bytes its key has there.
+    fn say_quickly(
+        &self,
+        answer: &quick::Answer<'_>,
+        plan: &quick::Plan,
+        text: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<usize> {
+        out.extend_from_slice(b"{\"key\":\"");
+        out.extend_from_slice(answer.key.as_bytes());
+        out.extend_from_slice(b"\",\"value\":");
+        plan.write(text, out)?;
+        out.extend_from_slice(b",\"usage\":");
+        out.extend_from_slice(answer.usage.unwrap_or("null").as_bytes());
+        out.extend_from_slice(self.attempt.as_bytes());
+        Some(answer.key.len() + 2)
     }
 
     fn judge_line(&self, at: u64, line: &str, judged: &mut Judged, scratch: &mut Scratch) {

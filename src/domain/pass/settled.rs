@@ -10,8 +10,10 @@ const NAME: usize = 16;
 
 /// What an earlier pass made of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// It has a result.
     Succeeded,
+    /// It is dead.
     Died,
 }
 
@@ -38,7 +40,7 @@ pub(super) fn write(succeeded: impl Iterator<Item = KeyName>, died: impl Iterato
 ///
 /// # Errors
 /// What is wrong with it, in words.
-pub(super) fn read(object: &[u8]) -> Result<impl Iterator<Item = (KeyName, Kind)> + '_, String> {
+pub fn read(object: &[u8]) -> Result<impl Iterator<Item = (KeyName, Kind)> + '_, String> {
     let rest = object.strip_prefix(MAGIC).ok_or("it does not begin as such a list of this version does")?;
     let (good, rest) = rest.split_first_chunk::<8>().ok_or("it is cut")?;
     let (dead, rest) = rest.split_first_chunk::<8>().ok_or("it is cut")?;

@@ -1,6 +1,8 @@
 //! The pass over lines that were written by hand; over any lines in `any`.
 
 mod any;
+mod bounds;
+mod quick_way;
 
 use std::sync::Arc;
 

@@ -55,7 +55,7 @@ pub struct Books {
 
 /// Reads and checks the books: sums, keys and values, attempts and dead letters.
 pub async fn audit(world: &World, progress: &Progress, text: &str) -> Books {
-    let run = progress.run.as_ref().expect("it is a run");
+    let run = progress.run.as_ref().unwrap();
     assert_eq!(progress.wrong_sums(), None);
     let inputs: BTreeMap<String, Value> = text
         .lines()

@@ -155,7 +155,7 @@ impl World {
                 let reservation = last.reservation.clone();
                 assert!(self.life.doubt(&reservation));
             }
-            Action::FindByName | Action::BringOn => unreachable!("no batch"),
+            Action::FindByName | Action::BringOn => panic!("no job here is of a batch"),
             Action::EndGrace => assert!(self.life.with(|job, now| job.end_grace(now))),
             Action::Look(handles) => {
                 for id in handles {

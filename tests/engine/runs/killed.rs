@@ -1,0 +1,61 @@
+//! Runs whose processes are killed at any moment, and runs that two processes work on at once.
+
+use gleaner::ports::ids::Ids;
+use gleaner::ports::testing::TestIds;
+use gleaner::simulator::Config;
+
+use super::books::{audit, land_run, rows};
+use super::plain::in_parts_of;
+use crate::intakes::killed_tick;
+use crate::world::{GRACE, HOUR, LEASE, World};
+
+async fn killed_many_times(seed: u64, faults: &[&str], longest: u32) {
+    let config = Config { seed, ..Config::default() };
+    let world = World::with(faults, config, in_parts_of(25)).await;
+    let text = rows(100);
+    // A sender that is killed each time would reach the cap, as it should.
+    let run = land_run(&world, format!("{{\"gleaner\": {{\"max_attempts\": 100}}}}\n{text}")).await;
+    let dice = TestIds::new(seed * 7919);
+    let mut kills = 0;
+    while kills < 60 && !world.progress(&run).await.is_over() {
+        let engine = world.second();
+        let polls = 1 + (dice.fraction() * f64::from(longest)) as u32;
+        kills += u32::from(!killed_tick(&engine, polls).await);
+        drop(engine);
+        world.check().await;
+        let wait = [LEASE, GRACE, HOUR][(dice.fraction() * 3.0) as usize];
+        world.advance(wait);
+    }
+    let progress = world.until_over(&run).await;
+    let books = audit(&world, &progress, &text).await;
+    assert_eq!(books.values.len() + books.dead.len(), 100, "seed {seed}");
+    assert!(kills > 5, "seed {seed}: {kills}");
+}
+
+#[tokio::test]
+async fn killed_at_any_moment() {
+    for seed in 1..=10 {
+        killed_many_times(seed, &[], 40).await;
+    }
+}
+
+#[tokio::test]
+async fn killed_at_any_moment_in_bad_weather() {
+    for seed in 1..=10 {
+        killed_many_times(seed, &["passing=0.1", "row-safety=0.05"], 60).await;
+    }
+}
+
+#[tokio::test]
+async fn two_processes_at_once() {
+    for seed in 1..=4 {
+        let config = Config { seed, ..Config::default() };
+        let world =
+            World::with(&["passing=0.15", "row-safety=0.05", "row-refused=0.02"], config, in_parts_of(40)).await;
+        let text = rows(200);
+        let run = land_run(&world, &text).await;
+        let other = world.second();
+        let progress = world.until_over_by(&[&world.engine, &other], &run).await;
+        audit(&world, &progress, &text).await;
+    }
+}
