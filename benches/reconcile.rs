@@ -163,7 +163,10 @@ fn pass(folder: &Path, workers: usize) {
     let Counts { succeeded, retry, dead, .. } = outcome.counts;
     let counts = format!("succeeded {succeeded}, retry {retry}, dead {dead} {:?}", outcome.counts.dead_by_class);
     let [wall, work] = clock.report();
-    println!("{}", json!({"seconds": seconds, "cpu": cpu_seconds(), "peak_kb": peak_kb(), "wall": wall, "work": work, "counts": counts}));
+    println!(
+        "{}",
+        json!({"seconds": seconds, "cpu": cpu_seconds(), "peak_kb": peak_kb(), "wall": wall, "work": work, "counts": counts})
+    );
 }
 
 /// Seconds that this process was given a core, in the program and in the system.

@@ -23,7 +23,7 @@ const LASTING: [&str; 4] =
     ["row-safety=0.0025", "row-prompt-blocked=0.0025", "row-max-tokens-empty=0.0025", "row-error-3=0.0025"];
 
 /// A part that is full by its tokens, of rows of about 1 KB: so a long run has one for each so many of its rows.
-const PART: usize = 9_700;
+const PART: usize = 9_000;
 
 /// Rows of about 1 KB.
 fn rows(count: usize) -> String {

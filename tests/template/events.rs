@@ -36,17 +36,8 @@ fn every_function_has_an_event() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter_map(|name| name.strip_suffix(".json").map(str::to_owned))
         .collect();
-    let known = [
-        "replay",
-        "replay-direct",
-        "summary",
-        "tick",
-        "tick-bare",
-        "tick-jobs",
-        "webhook",
-        "worker",
-        "worker-batch",
-    ];
+    let known =
+        ["replay", "replay-direct", "summary", "tick", "tick-bare", "tick-jobs", "webhook", "worker", "worker-batch"];
     assert_eq!(files, known.map(str::to_owned).into(), "an event without a test, or a test without an event");
     for function in Function::ALL {
         assert!(files.contains(function.handler()));
