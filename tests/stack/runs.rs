@@ -158,8 +158,8 @@ async fn two_workers_at_once_and_kills_lose_no_row_and_settle_none_twice() {
     eventually("the run is over", async || {
         let work = all_work(&engine).await;
         let invoked = async {
-            let worker = || stack.invoke("worker", &work);
-            tokio::join!(stack.invoke("tick", &json!({})), worker(), worker())
+            let (bare, worker) = (json!({}), || stack.invoke("worker", &work));
+            tokio::join!(stack.invoke("tick", &bare), worker(), worker())
         };
         let killing = async {
             for _ in 0..2 {
