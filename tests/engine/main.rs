@@ -6,6 +6,8 @@
     reason = "a test says what it found by failing"
 )]
 
+#[path = "../books/mod.rs"]
+mod books;
 mod cancelling;
 mod check;
 mod consuming;

@@ -1,6 +1,5 @@
 //! Batch runs as a whole: rows go out in parts, fail in every way, and each is accounted for.
 
-mod books;
 mod creates;
 mod faults;
 mod killed;

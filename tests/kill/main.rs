@@ -5,9 +5,12 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at what it doesn't expect")]
 #![expect(clippy::indexing_slicing, reason = "a missing field of JSON reads as null and fails the assertion")]
 
+#[path = "../books/mod.rs"]
+mod books;
 #[path = "../common/mod.rs"]
 mod common;
 mod evidence;
+mod runs;
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -6,8 +6,8 @@ use gleaner::app::engine::Trouble;
 use gleaner::domain::job::State;
 use gleaner::simulator::Config;
 
-use super::books::{audit, land_run, rows};
-use super::plain::in_parts_of;
+use super::plain::{in_parts_of, land_run};
+use crate::books::{audit, rows};
 use crate::world::{MINUTE, Maker, World, tick_of};
 
 async fn one_part(faults: &[&str]) -> (World, String, String) {
@@ -27,7 +27,7 @@ async fn an_unclear_create_is_found_by_its_name_and_not_sent_again() {
     assert_eq!(world.state().await, State::Unclear);
     world.set_faults(&[]).await;
     let progress = world.until_over(&run).await;
-    let books = audit(&world, &progress, &text).await;
+    let books = audit(&world.engine, &progress, &text).await;
     assert_eq!((books.values.len(), world.accepted().await, progress.tally.possible_duplicates), (10, 1, 0));
 }
 
@@ -39,7 +39,7 @@ async fn two_listings_without_it_prove_that_it_was_not_created() {
     assert_eq!(world.state().await, State::Unclear, "one listing proves nothing");
     world.set_faults(&[]).await;
     let progress = world.until_over(&run).await;
-    let books = audit(&world, &progress, &text).await;
+    let books = audit(&world.engine, &progress, &text).await;
     assert_eq!((books.values.len(), world.accepted().await, progress.tally.possible_duplicates), (10, 1, 1));
 }
 
@@ -50,7 +50,7 @@ async fn a_listing_that_breaks_off_proves_nothing() {
     assert_eq!((world.state().await, world.accepted().await), (State::Unclear, 1));
     world.set_faults(&[]).await;
     let progress = world.until_over(&run).await;
-    audit(&world, &progress, &text).await;
+    audit(&world.engine, &progress, &text).await;
     assert_eq!((world.accepted().await, progress.tally.possible_duplicates), (1, 0));
 }
 
@@ -62,7 +62,7 @@ async fn a_part_that_is_too_much_goes_out_in_halves() {
     let world = World::with(&[], config, in_parts_of(100)).await;
     let run = land_run(&world, &text).await;
     let progress = world.until_over(&run).await;
-    let books = audit(&world, &progress, &text).await;
+    let books = audit(&world.engine, &progress, &text).await;
     assert_eq!((books.values.len(), books.dead.len()), (40, 0));
     let parts = progress.run.unwrap().parts;
     assert!(parts[0].halved && parts.len() >= 3, "{parts:?}");
@@ -76,7 +76,7 @@ async fn a_single_row_that_can_not_go_is_dead() {
     let text = rows(3);
     let run = land_run(&world, &text).await;
     let progress = world.until_over(&run).await;
-    let books = audit(&world, &progress, &text).await;
+    let books = audit(&world.engine, &progress, &text).await;
     assert_eq!((books.values.len(), books.dead.len(), world.accepted().await), (0, 3, 0));
     assert!(books.dead.values().all(|(class, _)| class.starts_with("exhausted:")), "{:?}", books.dead);
 }
@@ -117,5 +117,5 @@ async fn no_more_batch_jobs_are_out_than_allowed() {
         world.skip().await;
     }
     assert_eq!(most, 2);
-    audit(&world, &world.progress(&run).await, &text).await;
+    audit(&world.engine, &world.progress(&run).await, &text).await;
 }

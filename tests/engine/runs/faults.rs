@@ -7,8 +7,8 @@ use gleaner::app::report::Progress;
 use gleaner::simulator::Config;
 use serde_json::json;
 
-use super::books::{Books, audit, land_run, rows};
-use super::plain::in_parts_of;
+use super::plain::{in_parts_of, land_run};
+use crate::books::{Books, audit, rows};
 use crate::world::World;
 
 /// The simulator's word on each row: how often it was accepted, and the fault that lasts.
@@ -57,7 +57,7 @@ async fn run_through(faults: &[&str], count: usize, part: u64) -> (World, Books,
     let text = rows(count);
     let run = land_run(&world, &text).await;
     let progress = world.until_over(&run).await;
-    let books = audit(&world, &progress, &text).await;
+    let books = audit(&world.engine, &progress, &text).await;
     only_lasting_faults_kill(&world, &books, &progress).await;
     (world, books, progress)
 }

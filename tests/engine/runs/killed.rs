@@ -4,8 +4,8 @@ use gleaner::ports::ids::Ids;
 use gleaner::ports::testing::TestIds;
 use gleaner::simulator::Config;
 
-use super::books::{audit, land_run, rows};
-use super::plain::in_parts_of;
+use super::plain::{in_parts_of, land_run};
+use crate::books::{audit, rows};
 use crate::intakes::killed_tick;
 use crate::world::{GRACE, HOUR, LEASE, World};
 
@@ -27,7 +27,7 @@ async fn killed_many_times(seed: u64, faults: &[&str], longest: u32) {
         world.advance(wait);
     }
     let progress = world.until_over(&run).await;
-    let books = audit(&world, &progress, &text).await;
+    let books = audit(&world.engine, &progress, &text).await;
     assert_eq!(books.values.len() + books.dead.len(), 100, "seed {seed}");
     assert!(kills > 5, "seed {seed}: {kills}");
 }
@@ -56,6 +56,6 @@ async fn two_processes_at_once() {
         let run = land_run(&world, &text).await;
         let other = world.second();
         let progress = world.until_over_by(&[&world.engine, &other], &run).await;
-        audit(&world, &progress, &text).await;
+        audit(&world.engine, &progress, &text).await;
     }
 }

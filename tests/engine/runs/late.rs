@@ -5,8 +5,8 @@ use std::time::Duration;
 use gleaner::domain::job::State;
 use gleaner::simulator::Config;
 
-use super::books::{audit, land_run, rows};
-use super::plain::in_parts_of;
+use super::plain::{in_parts_of, land_run};
+use crate::books::{audit, rows};
 use crate::world::{HOUR, World};
 
 fn with_deadline(text: &str, deadline: &str) -> String {
@@ -20,13 +20,13 @@ async fn late_results_recover_dead_rows_and_settle_each_once() {
     let text = rows(60);
     let run = land_run(&world, with_deadline(&text, "1h")).await;
     let progress = world.until_over(&run).await;
-    let books = audit(&world, &progress, &text).await;
+    let books = audit(&world.engine, &progress, &text).await;
     assert_eq!((books.values.len(), books.dead.len(), progress.tally.parked), (0, 60, 60));
     assert!(books.dead.values().all(|(class, attempts)| class == "exhausted:deadline" && *attempts == 4));
     // The later looks, after 24 and 48 hours, find what came of them.
     world.pass(60 * HOUR, HOUR).await;
     let progress = world.until_over(&run).await;
-    let books = audit(&world, &progress, &text).await;
+    let books = audit(&world.engine, &progress, &text).await;
     assert!((40..60).contains(&books.values.len()), "{}", books.values.len());
     assert_eq!(progress.tally.recovered, books.values.len() as u64);
     assert_eq!(books.values.len() + books.dead.len(), 60);
@@ -43,10 +43,10 @@ async fn a_late_result_comes_before_its_successors() {
     let text = rows(40);
     let run = land_run(&world, with_deadline(&text, "1h")).await;
     let progress = world.until_over(&run).await;
-    audit(&world, &progress, &text).await;
+    audit(&world.engine, &progress, &text).await;
     world.pass(60 * HOUR, HOUR).await;
     let progress = world.until_over(&run).await;
-    audit(&world, &progress, &text).await;
+    audit(&world.engine, &progress, &text).await;
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn what_expires_goes_out_again() {
     world.pass(HOUR, Duration::from_secs(60)).await;
     world.set_faults(&[]).await;
     let progress = world.until_over(&run).await;
-    let books = audit(&world, &progress, &text).await;
+    let books = audit(&world.engine, &progress, &text).await;
     assert_eq!((books.values.len(), world.accepted().await), (20, 2));
     assert!(books.values.values().all(|(_, attempt)| *attempt == 2));
 }

@@ -6,8 +6,8 @@ use gleaner::domain::item::Item;
 use gleaner::domain::job::State;
 use gleaner::simulator::Config;
 
-use super::books::{audit, land_run, row, rows};
-use super::plain::in_parts_of;
+use super::plain::{in_parts_of, land_run};
+use crate::books::{audit, row, rows};
 use crate::world::{HOUR, World};
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn many_rows_that_die_alike_make_one_dead_letter_and_hold_the_run_up() {
     assert_eq!(let_go, Some(held));
     world.set_faults(&["row-safety=0.5"]).await;
     let progress = world.until_over(&run).await;
-    audit(&world, &progress, &text).await;
+    audit(&world.engine, &progress, &text).await;
     let parked = gleaner::app::report::every(&world.engine, State::Parked, 10_000).await.unwrap();
     let groups: Vec<_> = parked.iter().filter(|item| matches!(item, Item::DeadGroup(_))).collect();
     assert_eq!(groups.len(), 1);
@@ -57,7 +57,7 @@ async fn a_cancelled_run_is_stopped_here_and_at_gemini() {
         let outcomes = cancel_run(&world.engine, progress.intake, "changed my mind").await.unwrap();
         assert_eq!(outcomes.len(), 2, "{outcomes:?}");
         let progress = world.until_over(&run).await;
-        let books = audit(&world, &progress, &text).await;
+        let books = audit(&world.engine, &progress, &text).await;
         assert_eq!(world.accepted().await, 2);
         assert_eq!(progress.tally.discarded + books.values.len() as u64, 50);
         if !ignored {
@@ -89,5 +89,5 @@ async fn rows_that_are_none_are_dead_letters_and_the_others_go_on() {
     assert_eq!(lines, 8);
     let mut shown = progress.clone();
     shown.intake.lines = 8;
-    audit(&world, &shown, &good).await;
+    audit(&world.engine, &shown, &good).await;
 }

@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gleaner::app::batch::report::RunProgress;
-use gleaner::app::land::land;
-use gleaner::app::report::Progress;
+use gleaner::app::engine::Engine;
+use gleaner::app::report::{Progress, every};
 use gleaner::domain::item::Item;
-use gleaner::domain::job::{Mode, State};
-use gleaner::domain::part::File;
+use gleaner::domain::job::State;
+use gleaner::domain::part::{File, Part};
+use gleaner::ports::objects::ObjectError;
 use gleaner::simulator::answer::Digest;
 use serde_json::{Value, json};
-
-use crate::world::World;
 
 /// A row that asks for a text.
 pub fn row(key: &str, said: &str) -> String {
@@ -37,13 +35,6 @@ pub fn rows(count: usize) -> String {
     (0..count).map(row_of).collect()
 }
 
-/// Lands a run. Returns its sha256.
-pub async fn land_run(world: &World, text: impl AsRef<[u8]>) -> String {
-    let path = world.path("rows.jsonl");
-    std::fs::write(&path, text).unwrap();
-    land(&world.engine, &path, Some(Mode::Batch)).await.unwrap().intake.sha256
-}
-
 /// What was found in the objects of a run.
 #[derive(Debug, Default)]
 pub struct Books {
@@ -54,7 +45,7 @@ pub struct Books {
 }
 
 /// Reads and checks the books: sums, keys and values, attempts and dead letters.
-pub async fn audit(world: &World, progress: &Progress, text: &str) -> Books {
+pub async fn audit(engine: &Engine, progress: &Progress, text: &str) -> Books {
     let run = progress.run.as_ref().unwrap();
     assert_eq!(progress.wrong_sums(), None);
     let inputs: BTreeMap<String, Value> = text
@@ -66,7 +57,7 @@ pub async fn audit(world: &World, progress: &Progress, text: &str) -> Books {
     for part in &run.parts {
         for passed in &part.passes {
             assert!(passed.is_told(), "{passed:?}");
-            for line in lines_of(world, &passed.object(&part.run, &part.part, File::Results)) {
+            for line in lines_of(engine, &passed.object(&part.run, &part.part, File::Results)).await {
                 let key = line["key"].as_str().unwrap().to_owned();
                 check_value(&inputs[&key], &line["value"]);
                 let attempt = line["attempt"].as_u64().unwrap();
@@ -75,7 +66,7 @@ pub async fn audit(world: &World, progress: &Progress, text: &str) -> Books {
             }
         }
         for passed in &part.passes {
-            for line in lines_of(world, &passed.object(&part.run, &part.part, File::Dead)) {
+            for line in lines_of(engine, &passed.object(&part.run, &part.part, File::Dead)).await {
                 let key = line["key"].as_str().unwrap().to_owned();
                 assert_eq!(line["request"], inputs[&key], "{key}: another request");
                 if !books.values.contains_key(&key) {
@@ -85,7 +76,7 @@ pub async fn audit(world: &World, progress: &Progress, text: &str) -> Books {
                 }
             }
         }
-        later_attempts_hold_only_what_needs_one(world, run, part);
+        later_attempts_hold_only_what_needs_one(engine, part).await;
     }
     let told: BTreeSet<&String> = books.values.keys().chain(books.dead.keys()).collect();
     assert_eq!(told.len(), books.values.len() + books.dead.len());
@@ -100,33 +91,34 @@ pub async fn audit(world: &World, progress: &Progress, text: &str) -> Books {
     {
         assert!(*attempts <= most, "{key} had {attempts} attempts");
     }
-    check_letters(world, &books).await;
+    check_letters(engine, &books).await;
     books
 }
 
 /// An attempt after the first holds only rows that the one before it left open.
-fn later_attempts_hold_only_what_needs_one(world: &World, _: &RunProgress, part: &gleaner::domain::part::Part) {
-    let keys = |object: &str| -> BTreeSet<String> {
-        lines_of(world, object).iter().map(|line| line["key"].as_str().unwrap().to_owned()).collect()
-    };
+async fn later_attempts_hold_only_what_needs_one(engine: &Engine, part: &Part) {
     for pair in part.attempts.windows(2) {
         let [before, after] = pair else { panic!("two") };
         let Some(passed) = part.pass_of(before.number) else {
             assert_eq!((&before.rows_at, before.rows), (&after.rows_at, after.rows));
             continue;
         };
-        let succeeded = keys(&passed.object(&part.run, &part.part, File::Results));
-        let dead = keys(&passed.object(&part.run, &part.part, File::Dead));
-        let sent = keys(&after.rows_at);
+        let succeeded = keys(engine, &passed.object(&part.run, &part.part, File::Results)).await;
+        let dead = keys(engine, &passed.object(&part.run, &part.part, File::Dead)).await;
+        let sent = keys(engine, &after.rows_at).await;
         assert!(sent.is_disjoint(&succeeded) && sent.is_disjoint(&dead));
-        assert!(sent.is_subset(&keys(&before.rows_at)));
+        assert!(sent.is_subset(&keys(engine, &before.rows_at).await));
         assert_eq!(sent.len() as u64, passed.counts.retry);
     }
 }
 
+async fn keys(engine: &Engine, object: &str) -> BTreeSet<String> {
+    lines_of(engine, object).await.iter().map(|line| line["key"].as_str().unwrap().to_owned()).collect()
+}
+
 /// Every dead row has a dead letter of its own, or is counted in a group.
-async fn check_letters(world: &World, books: &Books) {
-    let parked = gleaner::app::report::every(&world.engine, State::Parked, usize::MAX).await.unwrap();
+async fn check_letters(engine: &Engine, books: &Books) {
+    let parked = every(engine, State::Parked, usize::MAX).await.unwrap();
     let mut letters: BTreeMap<String, u64> = BTreeMap::new();
     for item in &parked {
         match item {
@@ -152,10 +144,11 @@ fn check_value(request: &Value, value: &Value) {
     assert!(text.contains(&digest), "{digest} is not in {text}");
 }
 
-pub fn lines_of(world: &World, object: &str) -> Vec<Value> {
-    match std::fs::read_to_string(world.data().join(object)) {
-        Ok(text) => text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+/// The lines of an object; one that isn't there has none.
+pub async fn lines_of(engine: &Engine, object: &str) -> Vec<Value> {
+    match engine.objects.get(object).await {
+        Ok(text) => str::from_utf8(&text).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+        Err(ObjectError::NotFound(_)) => Vec::new(),
         Err(error) => panic!("{object}: {error}"),
     }
 }
