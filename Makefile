@@ -67,6 +67,10 @@ test-sam: functions $(VENV)/test.stamp ## Run every function in a container with
 test-roles: functions $(VENV)/test.stamp ## Check roles and policies with an emulator that enforces them
 	$(VENV)/bin/python scripts/test-roles
 
+.PHONY: measure-pass
+measure-pass: functions $(VENV)/test.stamp ## Measure the worker on batch runs in 512 MB and 0.3 of a core (as root, on Linux)
+	$(VENV)/bin/python scripts/measure-pass
+
 .PHONY: local
 local: functions $(VENV)/test.stamp ## Run the whole stack on this machine: emulators, functions, schedule
 	$(VENV)/bin/python scripts/local up

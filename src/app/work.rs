@@ -24,6 +24,10 @@ use crate::ports::queue::QueueError;
 /// An intake with more lines than this to take is handed over: at Gemini's pace that is about what a tick has time for.
 const LONG: u64 = 1000;
 
+/// A run with more bytes than this to cut is handed over too, however few its rows are: they are read twice and written
+/// once, and a part that is begun is not left in the middle.
+const LONG_RUN: u64 = 32 << 20;
+
 /// A message of the work queue. It only names what is to be looked at: what is to be done is in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -79,7 +83,8 @@ fn ascii(json: &str) -> String {
 /// Trouble with the queue or the ledger.
 pub(super) async fn hand_over_intake(engine: &Engine, intake: &Intake) -> Result<bool, Trouble> {
     let waiting = intake.lines.saturating_sub(intake.cursor.taken());
-    if engine.work_queue.is_none() || waiting <= LONG {
+    let is_long_run = intake.run.is_some() && intake.bytes.saturating_sub(intake.cursor.offset) > LONG_RUN;
+    if engine.work_queue.is_none() || (waiting <= LONG && !is_long_run) {
         return Ok(false);
     }
     let now = engine.now();

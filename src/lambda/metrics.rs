@@ -1,6 +1,7 @@
 //! Metrics in CloudWatch's embedded metric format: a line of the log that CloudWatch reads
 //! (<https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>).
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
@@ -9,9 +10,10 @@ use tracing::warn;
 use super::Service;
 use crate::app::engine::{Engine, Trouble};
 use crate::app::inbox::Emptied;
-use crate::app::report::waiting;
+use crate::app::report::{every, waiting};
 use crate::app::tick::Ticked;
-use crate::domain::item::Kind;
+use crate::domain::intake::Intake;
+use crate::domain::item::{Item, ItemId, Kind};
 use crate::domain::job::State;
 use crate::domain::time::Millis;
 use crate::ports::ledger::Count;
@@ -55,13 +57,31 @@ pub(super) async fn print_ledger(service: &Service, engine: &Engine) -> io::Resu
 
 async fn measure(engine: &Engine) -> Result<Vec<Metric>, Trouble> {
     let counts = engine.ledger.counts().await?.items;
-    Ok(of_counts(&counts, waiting(engine).await?, engine.clock.now()))
+    let mut metrics = of_counts(&counts, waiting(engine).await?, engine.clock.now());
+    metrics.push(("HeldRuns", "Count", held_runs(engine, &counts).await?));
+    Ok(metrics)
+}
+
+/// How many runs wait for a person: those that are held and have parts that wait. One whose parts have all gone out holds
+/// nothing up, and its dead letters are counted as such.
+async fn held_runs(engine: &Engine, counts: &[Count]) -> Result<u64, Trouble> {
+    if !counts.iter().any(|count| count.state == State::Waiting) {
+        return Ok(0);
+    }
+    let waits = every(engine, State::Waiting, usize::MAX).await?;
+    let intakes: BTreeSet<ItemId> = waits.iter().filter_map(Item::intake).map(ItemId::intake).collect();
+    let intakes: Vec<ItemId> = intakes.into_iter().collect();
+    let is_held = |item: &&Item| matches!(item, Item::Intake(Intake { run: Some(run), .. }) if run.held.is_some());
+    Ok(engine.ledger.get_many(&intakes).await?.iter().filter(is_held).count() as u64)
 }
 
 fn of_counts(counts: &[Count], waiting: u64, now: Millis) -> Vec<Metric> {
-    let open = |count: &&Count| count.kind == Kind::Job && !count.state.is_ended();
-    // A file whose lines wait for ever is as bad as a job that does.
-    let waits = |count: &&Count| open(count) || count.state == State::Reading;
+    let open_of = |kind: Kind| move |count: &&Count| count.kind == kind && !count.state.is_ended();
+    let (open, open_parts) = (open_of(Kind::Job), open_of(Kind::Part));
+    // A file whose lines wait for ever is as bad as a job that does, and so is a part of a run.
+    let waits = |count: &&Count| open(count) || open_parts(count) || count.state == State::Reading;
+    // A part that waits for a person waits with its attempt, which is the dead letter.
+    let dead = |count: &&Count| count.state == State::Parked && count.kind != Kind::Part;
     let sum = |counts: &mut dyn Iterator<Item = &Count>| counts.map(|count| count.items).sum::<u64>();
     let oldest = |counts: &mut dyn Iterator<Item = &Count>| {
         counts.filter_map(|count| count.oldest).map(|oldest| now.since(oldest).as_secs()).max().unwrap_or_default()
@@ -70,7 +90,8 @@ fn of_counts(counts: &[Count], waiting: u64, now: Millis) -> Vec<Metric> {
         ("OpenItems", "Count", sum(&mut counts.iter().filter(open))),
         ("OldestOpenItemAge", "Seconds", oldest(&mut counts.iter().filter(waits))),
         ("OldestDoneAge", "Seconds", oldest(&mut counts.iter().filter(|count| count.state == State::Done))),
-        ("DeadLetters", "Count", sum(&mut counts.iter().filter(|count| count.state == State::Parked))),
+        ("OpenParts", "Count", sum(&mut counts.iter().filter(open_parts))),
+        ("DeadLetters", "Count", sum(&mut counts.iter().filter(dead))),
         ("WaitingLines", "Count", waiting),
     ]
 }
@@ -127,6 +148,11 @@ mod tests {
             count(Kind::Job, State::Done, 2, 90_000),
             count(Kind::Job, State::Parked, 5, 1_000),
             count(Kind::BadLine, State::Parked, 1, 1_000),
+            count(Kind::DeadRow, State::Parked, 10, 1_000),
+            count(Kind::DeadGroup, State::Parked, 2, 1_000),
+            count(Kind::Part, State::Parked, 1, 1_000),
+            count(Kind::Part, State::Waiting, 4, 20_000),
+            count(Kind::Part, State::UnderWay, 5, 25_000),
             count(Kind::Intake, State::Reading, 1, 30_000),
             count(Kind::Gate, State::Gate, 1, 3_000),
         ];
@@ -136,9 +162,10 @@ mod tests {
             values,
             [
                 ("OpenItems", 5),
-                ("OldestOpenItemAge", 70),
+                ("OldestOpenItemAge", 80),
                 ("OldestDoneAge", 10),
-                ("DeadLetters", 6),
+                ("OpenParts", 9),
+                ("DeadLetters", 18),
                 ("WaitingLines", 7)
             ]
         );

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lambda_runtime::Error;
 use thiserror::Error;
 
-use super::environment::Environment;
+use super::environment::{Environment, Function};
 use crate::adapters::aws::secrets::SecretError;
 use crate::adapters::aws::stack::Stack;
 use crate::adapters::gemini::{ApiKey, HttpGemini, Offline, Options, OptionsError};
@@ -19,6 +19,7 @@ use crate::domain::time::Millis;
 use crate::ports::clock::Clock;
 use crate::ports::gemini::Gemini;
 use crate::ports::handover::Nobody;
+use crate::ports::queue::Queue;
 
 /// How long what is under way may take after the last thing was begun, beyond one request to Gemini: the ledger's
 /// writes, tried again for a while.
@@ -57,6 +58,8 @@ pub struct Service {
     /// Time.
     pub clock: Arc<dyn Clock>,
     settings: Settings,
+    /// Whether it may leave long work to somebody else. The worker is that somebody.
+    hands_over: bool,
     parts: Option<Stack>,
     headers: Headers,
     /// Long files handed over lately.
@@ -81,6 +84,7 @@ impl Service {
             stack_name: environment.stack,
             clock,
             settings,
+            hands_over: environment.function != Function::Worker,
             parts,
             headers: Headers::default(),
             handed_over: HandedOver::default(),
@@ -113,7 +117,7 @@ impl Service {
             gemini,
             clock: Arc::clone(&self.clock),
             ids: Arc::new(SystemIds),
-            work_queue: Some(Arc::<crate::adapters::aws::sqs::SqsQueue>::clone(&parts.work_queue)),
+            work_queue: self.hands_over.then(|| parts.work_queue.clone() as Arc<dyn Queue>),
             // The bucket announces each new result by itself.
             handover: Arc::new(Nobody),
             settings: self.settings.clone(),

@@ -13,6 +13,7 @@ mod emulator;
 mod handles;
 mod pages;
 mod passing;
+mod runs;
 mod stale;
 mod suite;
 mod table;

@@ -73,10 +73,14 @@ async fn an_item_that_is_too_large_is_told_by_its_id() {
     for kind in [Kind::Ministack, Kind::Moto] {
         let ledger = ledger(kind).await;
         let intake = sample::intake(sample::INTAKE, Rev("r".to_owned()));
-        let item = Item::Intake(Intake { on_result: Some("x".repeat(500_000)), ..intake });
-        match ledger.create(&item).await {
-            Err(CreateError::Ledger(error)) => says(&told(Err::<(), _>(error)), &[sample::INTAKE, "400 KB"]),
-            other => panic!("{other:?}"),
+        let intake = Item::Intake(Intake { on_result: Some("x".repeat(500_000)), ..intake });
+        let mut group = sample::dead_group("missing", Rev("r".to_owned()));
+        group.rows = (0..30_000).map(|part| (format!("{part}.0123456789ab"), 1)).collect();
+        for (item, name) in [(intake, sample::INTAKE), (Item::DeadGroup(group), sample::RUN)] {
+            match ledger.create(&item).await {
+                Err(CreateError::Ledger(error)) => says(&told(Err::<(), _>(error)), &[name, "400 KB"]),
+                other => panic!("{other:?}"),
+            }
         }
     }
 }
@@ -95,7 +99,7 @@ async fn missing_credentials_and_a_missing_region_are_a_persons_matter() {
 #[tokio::test]
 async fn closed_items_are_not_listed_and_the_error_says_so() {
     let (proxy, ledger) = behind_proxy().await;
-    for state in State::OF_JOBS.into_iter().filter(|state| state.is_closed()) {
+    for state in State::OF_JOBS.into_iter().chain(State::OF_OTHERS).filter(|state| state.is_closed()) {
         says(&told(ledger.in_state(state, None, 10).await), &[ledger.table(), state.word(), "by its id"]);
     }
     assert_eq!(proxy.take_seen().len(), 0);

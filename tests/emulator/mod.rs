@@ -87,6 +87,11 @@ impl Emulator {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
+    /// The process that was started, under which its functions run.
+    pub fn id(&self) -> u32 {
+        self.server.id()
+    }
+
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }

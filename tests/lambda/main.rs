@@ -138,6 +138,43 @@ async fn a_long_intake_is_handed_over_put_off_and_handed_over_again_when_nobody_
     assert_eq!(world.sim.get("/simulator/log").await["accepted"], 1100, "every line once");
 }
 
+/// The name of an item in a message of the work queue.
+fn item(message: &Value) -> &str {
+    message["item"].as_str().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_handed_over_where_it_takes_long_and_the_worker_hands_nothing_on() {
+    let world = World::new(&key()).await;
+    let row = |n: usize, said: &str| {
+        json!({"key": format!("row-{n}"), "request": {"contents": [{"parts": [{"text": format!("{n} {said}")}]}]}})
+            .to_string()
+    };
+    // Five rows of more bytes than a tick reads.
+    let rows: Vec<String> = (0..5).map(|n| row(n, &"x".repeat(7 << 20))).collect();
+    world.put("inbox/rows.jsonl", &format!("{{\"gleaner\": {{\"mode\": \"batch\"}}}}\n{}\n", rows.join("\n"))).await;
+    let mut works = Vec::new();
+    for _ in 0..30 {
+        // Another process each time: it doesn't remember what was handed over.
+        let told = world.invoke(Tick, &schedule()).await.unwrap();
+        assert_eq!(told["troubles"], json!([]), "{told}");
+        let queued = world.take_queued().await;
+        for message in &queued {
+            works.push(message.clone());
+            assert_eq!(failed(&world.invoke(Worker, &batch(&[("m", message.clone())])).await.unwrap()), [""; 0]);
+            assert_eq!(world.queued().await, [] as [Value; 0], "the worker hands nothing on: {message}");
+        }
+        if world.names("results/").await.len() == 5 {
+            break;
+        }
+    }
+    // The file, the run that is to be cut; then of each part (a row has tokens for one) its rows that are to be uploaded
+    // and its output that is to be taken.
+    assert!(works[0]["inbox"].is_object() && item(&works[1]).starts_with("intake/"), "{works:?}");
+    assert!(works.len() == 12 && works[2..].iter().all(|work| item(work).starts_with("job/")), "{works:?}");
+    assert_eq!(world.names("results/").await.len(), 5);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_cannot_be_read_is_shown_nowhere() {
     let world = World::new(&key()).await;

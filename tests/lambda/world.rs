@@ -95,6 +95,13 @@ impl World {
         let received = request.send().await.unwrap().messages.unwrap_or_default();
         received.iter().map(|message| serde_json::from_str(message.body().unwrap()).unwrap()).collect()
     }
+
+    /// Takes the messages out of the work queue.
+    pub async fn take_queued(&self) -> Vec<Value> {
+        let queued = self.queued().await;
+        aws_sdk_sqs::Client::new(&self.aws).purge_queue().queue_url(&self.queue).send().await.unwrap();
+        queued
+    }
 }
 
 /// One invocation of a process that is there, with so much time.

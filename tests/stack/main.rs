@@ -1,12 +1,14 @@
 //! The whole application on an emulator: template, functions, schedule, queues, bucket, table.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod books;
 mod deployed;
 #[path = "../emulator/mod.rs"]
 mod emulator;
 #[path = "../program/mod.rs"]
 mod program;
 mod roles;
+mod runs;
 #[path = "../simulated/mod.rs"]
 mod simulated;
 

@@ -5,12 +5,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use gleaner::app::report::progress;
 use gleaner::ports::queue::Queue;
 use serde_json::{Value, json};
 
+use super::books::{audit, file};
 use super::deployed::{Deployed, eventually};
 use super::emulator::python;
 use super::lines;
+use super::runs::{looking, sha256_of};
 
 /// What a role must allow beyond what the function itself calls, and why.
 const BY_LAMBDA: [&str; 5] =
@@ -60,7 +63,7 @@ async fn called(stack: &Deployed, function: &str) -> BTreeSet<String> {
 /// Every way that work takes through the functions, once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_roles_allow_what_is_called_and_no_more() {
-    let stack = Deployed::new(&["passing=0.02"], &[("TickState", "DISABLED")]).await;
+    let stack = Deployed::new(&["passing=0.02", "row-safety=0.1"], &[("TickState", "DISABLED")]).await;
     let bare = json!({"jobs": [{"input": "from the event"}, {"input": "two", "idempotency_key": "mine-1"}]});
     let landed = stack.invoke("tick", &bare).await.unwrap();
     assert!(landed["jobs_landed"].is_string() && landed["sent"] == 2, "{landed}");
@@ -80,6 +83,8 @@ async fn the_roles_allow_what_is_called_and_no_more() {
     stack.put("utf16.jsonl", b"\xff\xfe{\0}\0".to_vec()).await;
     stack.put("folder/", "").await;
     stack.put("many.jsonl", lines(0, 1200)).await;
+    let rows = file(90);
+    stack.put("rows.jsonl", rows.clone()).await;
     let note = "x".repeat(7 << 20);
     let long = (0..5).fold(String::new(), |mut text, n| {
         writeln!(text, "{}", json!({"input": format!("long {n}"), "note": note})).unwrap();
@@ -87,14 +92,19 @@ async fn the_roles_allow_what_is_called_and_no_more() {
     });
     stack.put("long.jsonl", long).await;
     let first = stack.invoke("tick", &json!({})).await.unwrap();
-    assert_eq!(first["inbox"], json!({"landed": 1, "refused": 2, "handed_over": 1}), "{first}");
+    assert_eq!(first["inbox"], json!({"landed": 2, "refused": 2, "handed_over": 1}), "{first}");
     eventually("all is done", async || {
         stack.invoke("tick", &json!({})).await?;
-        let (open, results) = (stack.open().await, stack.names("results/").await.len());
+        let names = stack.names("results/").await;
+        let (open, results) = (stack.open().await, names.iter().filter(|name| name.ends_with(".json")).count());
         if open.is_empty() && results == 1207 { Ok(()) } else { Err(format!("{results} results, open: {open:?}")) }
     })
     .await;
     assert_eq!(stack.names("inbox/").await, ["inbox/folder/"]);
+    let engine = looking(&stack);
+    let over = progress(&engine, &sha256_of(&rows)).await.unwrap();
+    let books = audit(&engine, &over, &rows).await;
+    assert!(books.values.len() > 60 && !books.dead.is_empty(), "{books:?}");
     assert_eq!(stack.names("refused/").await.len(), 4, "two files, each with its reason");
     let worked = stack.logs("worker").await;
     assert!(

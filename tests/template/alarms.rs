@@ -23,7 +23,7 @@ fn every_metric_of_the_programs_own_is_one_that_it_prints() {
         watched.insert(metric);
     }
     assert!(METRICS.contains(r#"const NAMESPACE: &str = "gleaner";"#));
-    for needed in ["OldestOpenItemAge", "OldestDoneAge", "DeadLetters", "TickTroubles", "RefusedFiles"] {
+    for needed in ["OldestOpenItemAge", "OldestDoneAge", "DeadLetters", "HeldRuns", "TickTroubles", "RefusedFiles"] {
         assert!(watched.contains(needed), "nobody watches {needed}");
     }
 }

@@ -5,8 +5,12 @@ use std::path::{Path, PathBuf};
 
 use aws_lambda_events::sqs::SqsEvent;
 use gleaner::app::work::Work;
+use gleaner::domain::intake::run_key;
+use gleaner::domain::item::ItemId;
+use gleaner::domain::part::{PartId, attempt_key};
 use gleaner::lambda::{Environment, Event, Function, Service, handle};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("events")
@@ -32,7 +36,8 @@ fn every_function_has_an_event() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter_map(|name| name.strip_suffix(".json").map(str::to_owned))
         .collect();
-    let known = ["replay", "replay-direct", "summary", "tick", "tick-bare", "tick-jobs", "webhook", "worker"];
+    let known =
+        ["replay", "replay-direct", "summary", "tick", "tick-bare", "tick-jobs", "webhook", "worker", "worker-batch"];
     assert_eq!(files, known.map(str::to_owned).into(), "an event without a test, or a test without an event");
     for function in Function::ALL {
         assert!(files.contains(function.handler()));
@@ -65,10 +70,10 @@ fn ticks_come_by_rule_with_and_without_jobs_and_bare() {
     assert_eq!(event("tick-bare").as_object().unwrap().len(), 1);
 }
 
-#[test]
-fn the_worker_is_sent_an_item_and_a_file() {
-    let batch: SqsEvent = serde_json::from_value(event("worker")).unwrap();
-    let work: Vec<Work> = batch
+/// What the messages of an event name.
+fn works(name: &str) -> Vec<Work> {
+    let batch: SqsEvent = serde_json::from_value(event(name)).unwrap();
+    batch
         .records
         .iter()
         .map(|message| {
@@ -76,8 +81,32 @@ fn the_worker_is_sent_an_item_and_a_file() {
             assert_eq!(message.event_source.as_deref(), Some("aws:sqs"));
             serde_json::from_str(message.body.as_deref().unwrap()).unwrap()
         })
-        .collect();
+        .collect()
+}
+
+#[test]
+fn the_worker_is_sent_an_item_and_a_file() {
+    let work = works("worker");
     assert!(matches!(work[..], [Work::Item(_), Work::Inbox(_)]), "{work:?}");
+}
+
+/// The event of batch work names the run that `events/rows.jsonl` becomes: its part, and the first attempt of that.
+#[test]
+fn the_worker_is_sent_the_example_run() {
+    let rows = std::fs::read(folder().join("rows.jsonl")).unwrap();
+    let run = run_key(&hex::encode(Sha256::digest(&rows)));
+    let part = PartId::numbered(1);
+    let expected = [ItemId::part(&run, &part), ItemId::job(&attempt_key(&run, &part, 1))];
+    assert_eq!(works("worker-batch"), expected.map(Work::Item));
+    let mut lines = rows.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let header: Value = serde_json::from_slice(lines.next().unwrap()).unwrap();
+    assert_eq!(header["gleaner"]["mode"], "batch");
+    assert!(lines.all(|line| parse_row(line)), "every line is a row");
+}
+
+fn parse_row(line: &[u8]) -> bool {
+    let line: Value = serde_json::from_slice(line).unwrap();
+    line["key"].is_string() && line["request"]["contents"].is_array()
 }
 
 fn is_of_the_api(event: &Value, route: &str) {

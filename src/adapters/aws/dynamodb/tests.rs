@@ -1,11 +1,15 @@
+use std::collections::BTreeMap;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 use proptest::prelude::*;
 
 use super::attributes::{self, Attributes};
+use crate::domain::dead::{DeadGroup, DeadRow};
 use crate::domain::gate::Gate;
-use crate::domain::intake::{Cursor, Intake};
+use crate::domain::intake::{Cursor, Held, Intake, Run};
 use crate::domain::item::{BadLine, Item, ItemId};
 use crate::domain::job::{Fate, Handle, InputRef, Job, JobKey, KeyId, Lease, Mode, Moment, Rev, State};
+use crate::domain::part::{Attempt, Counts, Intent, Output, Part, PartId, Passed, Sending, Uploaded};
 use crate::domain::time::Millis;
 use crate::ports::conformance::sample::{self, minute};
 use crate::ports::ledger::LedgerError;
@@ -28,7 +32,7 @@ fn time() -> impl Strategy<Value = Millis> {
 }
 
 fn state() -> impl Strategy<Value = State> {
-    let all: Vec<State> = State::OF_JOBS.into_iter().chain([State::Reading, State::Read, State::Gate]).collect();
+    let all: Vec<State> = State::OF_JOBS.into_iter().chain(State::OF_OTHERS).collect();
     prop::sample::select(all)
 }
 
@@ -54,17 +58,30 @@ fn handle() -> impl Strategy<Value = Handle> {
     )
 }
 
+fn attempt() -> impl Strategy<Value = Attempt> {
+    let output = (text(), any::<u64>(), maybe(text()));
+    let output = output.prop_map(|(file, announced, ended)| Output { file, announced, ended });
+    let file = (text(), time()).prop_map(|(name, at)| Uploaded { name, at });
+    let found = (maybe(file), maybe(time()), maybe(output));
+    (prop::array::uniform3(text()), any::<[u32; 2]>(), any::<[u64; 2]>(), found).prop_map(
+        |([run, part, rows_at], [number, refusals], [rows, bytes], (file, not_listed, output))| {
+            let part = PartId(part);
+            Attempt { run, part, number, rows_at, rows, bytes, file, not_listed, refusals, output }
+        },
+    )
+}
+
 fn job() -> impl Strategy<Value = Item> {
     let mode = prop::sample::select(vec![Mode::Interaction, Mode::Call, Mode::Batch]);
     let moment = (time(), state(), any::<u32>(), maybe(text()));
     let moment = moment.prop_map(|(at, state, attempt, class)| Moment(at, state, attempt, class));
     let lists = (prop::collection::vec(handle(), 0..4), prop::collection::vec(moment, 0..5));
     let texts = prop::array::uniform5(text());
-    let optional = (maybe(time()), maybe(lease()), maybe(text()), maybe(text()));
+    let optional = (maybe(time()), maybe(lease()), maybe(text()), maybe(text()), maybe(attempt()));
     let plain = (any::<[u32; 5]>(), any::<u64>(), any::<[bool; 2]>(), mode, state(), time());
     (texts, optional, plain, lists, input()).prop_map(|(texts, optional, plain, (handles, history), input)| {
         let [key, rev, content, model, nonce] = texts;
-        let (due_at, lease, class, message) = optional;
+        let (due_at, lease, class, message, batch) = optional;
         let (numbers, deadline_s, [maybe_accepted, counted_duplicate], mode, state, since) = plain;
         let [max_attempts, attempts, consume_tries, replays, possible_duplicates] = numbers;
         Item::Job(Job {
@@ -72,7 +89,7 @@ fn job() -> impl Strategy<Value = Item> {
             rev: Rev(rev),
             answer: message.clone(),
             parked_at: due_at,
-            batch: None,
+            batch: batch.map(Box::new),
             state,
             since,
             due_at,
@@ -98,10 +115,26 @@ fn job() -> impl Strategy<Value = Item> {
     })
 }
 
+fn run() -> impl Strategy<Value = Run> {
+    let held = (text(), text(), time()).prop_map(|(class, message, since)| Held { class, message, since });
+    let let_go = prop::collection::vec(text(), 0..3);
+    (text(), text(), any::<[u32; 2]>(), any::<u64>(), maybe(held), let_go).prop_map(
+        |(key, model, [max_attempts, parts], deadline_s, held, let_go)| Run {
+            key,
+            model,
+            max_attempts,
+            deadline_s,
+            parts,
+            held,
+            let_go,
+        },
+    )
+}
+
 fn intake() -> impl Strategy<Value = Item> {
-    let optional = (maybe(time()), maybe(lease()), maybe(text()), maybe(text()));
+    let optional = (maybe(time()), maybe(lease()), maybe(text()), maybe(text()), maybe(run()));
     (prop::array::uniform3(text()), optional, any::<[u64; 7]>(), state(), time(), any::<bool>()).prop_map(
-        |([sha256, rev, file], (due_at, lease, on_result, cancelled), numbers, state, since, mixed)| {
+        |([sha256, rev, file], (due_at, lease, on_result, cancelled, run), numbers, state, since, mixed)| {
             let [bytes, lines, offset, line, jobs, repeats, bad_lines] = numbers;
             let cursor = Cursor { offset, line, jobs, repeats, bad_lines };
             let (rev, landed_at) = (Rev(rev), since);
@@ -118,7 +151,7 @@ fn intake() -> impl Strategy<Value = Item> {
                 landed_at,
                 mixed,
                 on_result,
-                run: None,
+                run,
                 cancelled,
                 cursor,
             })
@@ -145,9 +178,153 @@ fn bad_line() -> impl Strategy<Value = Item> {
     )
 }
 
+/// A map of numbers. No name in DynamoDB is empty.
+fn numbers() -> impl Strategy<Value = BTreeMap<String, u64>> {
+    prop::collection::btree_map(text().prop_filter("a name", |name| !name.is_empty()), any::<u64>(), 0..4)
+}
+
+fn passed() -> impl Strategy<Value = Passed> {
+    (any::<u32>(), text(), any::<[bool; 2]>(), any::<[u64; 10]>(), numbers(), any::<[u64; 5]>()).prop_map(
+        |(attempt, name, [late, without_output], counts, classes, places)| {
+            let [rows, succeeded, retry, dead, settled_before, recovered, missing, duplicates, unknown, unreadable] =
+                counts;
+            let counts = Counts {
+                rows,
+                succeeded,
+                retry,
+                dead,
+                settled_before,
+                recovered,
+                missing,
+                duplicates,
+                unknown,
+                unreadable,
+            };
+            let [told, dead_bytes, mended, recovered_bytes, retry_bytes] = places;
+            Passed {
+                attempt,
+                name,
+                late,
+                without_output,
+                counts,
+                classes,
+                told,
+                dead_bytes,
+                mended,
+                recovered_bytes,
+                retry_bytes,
+            }
+        },
+    )
+}
+
+fn intent() -> impl Strategy<Value = Intent> {
+    (any::<[u32; 2]>(), maybe(text()), any::<[bool; 2]>(), (text(), text()), any::<u64>()).prop_map(
+        |([attempt, download], output, [late, last], blame, announced)| Intent {
+            attempt,
+            output,
+            download,
+            late,
+            blame,
+            announced,
+            last,
+        },
+    )
+}
+
+fn part() -> impl Strategy<Value = Item> {
+    let sending = (any::<[u32; 2]>(), text(), any::<[u64; 2]>(), any::<bool>(), maybe((text(), text())));
+    let sending = sending.prop_map(|([number, tries], rows_at, [rows, bytes], free, ended)| Sending {
+        number,
+        rows_at,
+        rows,
+        bytes,
+        tries,
+        free,
+        ended,
+    });
+    let cursor = any::<[u64; 5]>();
+    let cursor =
+        cursor.prop_map(|[offset, line, jobs, repeats, bad_lines]| Cursor { offset, line, jobs, repeats, bad_lines });
+    let optional = (maybe(time()), maybe(lease()), maybe(cursor), maybe(intent()));
+    let lists = (prop::collection::vec(sending, 0..4), prop::collection::vec(passed(), 0..3));
+    let plain = (any::<u32>(), any::<[u64; 3]>(), any::<bool>(), state(), time());
+    ([text(), text()], prop::array::uniform4(text()), optional, lists, plain).prop_map(
+        |([run, part], [rev, intake, model, rows_at], (due_at, lease, upto, intent), (attempts, passes), plain)| {
+            let (used, [rows, bytes, discarded], halved, state, since) = plain;
+            Item::Part(Box::new(Part {
+                run,
+                part: PartId(part),
+                rev: Rev(rev),
+                state,
+                since,
+                due_at,
+                lease,
+                intake,
+                model,
+                rows_at,
+                rows,
+                bytes,
+                upto,
+                used,
+                attempts,
+                intent,
+                passes,
+                halved,
+                discarded,
+            }))
+        },
+    )
+}
+
+fn dead_row() -> impl Strategy<Value = Item> {
+    let texts = (prop::array::uniform4(text()), prop::array::uniform4(text()));
+    (texts, maybe(time()), any::<[u32; 2]>(), any::<[u64; 2]>(), state(), time()).prop_map(
+        |(
+            ([id, rev, intake, run], [part, key, class, message]),
+            due_at,
+            [attempt, attempts],
+            [from, length],
+            state,
+            since,
+        )| {
+            Item::DeadRow(DeadRow {
+                at: (key.clone(), from, length),
+                id,
+                rev: Rev(rev),
+                state,
+                since,
+                due_at,
+                intake,
+                run,
+                part: PartId(part),
+                attempt,
+                attempts,
+                key,
+                class,
+                message,
+                first_seen: since,
+            })
+        },
+    )
+}
+
+fn dead_group() -> impl Strategy<Value = Item> {
+    (prop::array::uniform5(text()), maybe(time()), numbers(), state(), time()).prop_map(
+        |([rev, intake, run, class, message], due_at, rows, state, since)| {
+            let (rev, first_seen) = (Rev(rev), since);
+            Item::DeadGroup(DeadGroup { rev, state, since, due_at, intake, run, class, message, rows, first_seen })
+        },
+    )
+}
+
+fn item() -> impl Strategy<Value = Item> {
+    prop_oneof![job(), intake(), gate(), bad_line(), part(), dead_row(), dead_group()]
+}
+
 proptest! {
     #[test]
-    fn any_item_comes_back_as_it_was_written(item in prop_oneof![job(), intake(), gate(), bad_line()]) {
+    fn any_item_comes_back_as_it_was_written(item in item()) {
         let (id, written) = (item.id(), attributes::of(&item).unwrap());
         prop_assert_eq!(attributes::text(&written, "pk"), Some(id.0.as_str()));
         prop_assert_eq!(written.contains_key("open"), item.state().is_listed());
@@ -183,7 +360,12 @@ fn only_what_is_listed_is_in_the_index_and_what_is_never_due_stands_behind_every
         let written = due(Item::Job(sample::job_in("a", rev(), state, minute(1), Some(minute(7)))));
         assert_eq!(written, (!state.is_closed()).then(|| minute(7).0.to_string()), "{state}");
     }
-    for item in [Item::Gate(sample::gate("everything", rev())), Item::BadLine(sample::bad_line(1, rev()))] {
+    for item in [
+        Item::Gate(sample::gate("everything", rev())),
+        Item::BadLine(sample::bad_line(1, rev())),
+        Item::DeadRow(sample::dead_row("row", rev())),
+        Item::DeadGroup(sample::dead_group("missing", rev())),
+    ] {
         let never: i128 = due(item).unwrap().parse().unwrap();
         assert!(never > i128::from(i64::MAX));
     }

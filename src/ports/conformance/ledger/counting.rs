@@ -47,11 +47,27 @@ pub async fn counts_and_totals_equal_a_recount(ledger: Arc<dyn Ledger>) {
         }
         seen += u64::from(has_closed || stored.state().is_listed());
     }
+    let states = [State::Waiting, State::UnderWay, State::Parked, State::Settled];
+    for n in 2..9_u32 {
+        let mut part = sample::part(n, revs.rev());
+        let mut stored = add(&*ledger, Item::Part(Box::new(part.clone()))).await;
+        for step in 0..n {
+            part.enter(states[(step % 4) as usize], Some(minute(9)), minute(u64::from(step)));
+            part.rev = revs.rev();
+            ledger.replace(stored.rev(), &Item::Part(Box::new(part.clone()))).await.unwrap();
+            stored = Item::Part(Box::new(part.clone()));
+        }
+        let mut row = sample::dead_row(&format!("row-{n}"), revs.rev());
+        row.state = if n % 2 == 0 { State::Recovered } else { State::Parked };
+        let row = add(&*ledger, Item::DeadRow(row)).await;
+        seen +=
+            [stored.state(), row.state()].map(|state| u64::from(has_closed || state.is_listed())).iter().sum::<u64>();
+    }
     assert_eq!(assert_recount(&*ledger).await, seen);
     assert!(seen > 10, "{seen}");
 }
 
-/// Totals are of one intake: its jobs and bad lines, with their possible duplicates.
+/// Totals are of one intake: its jobs and bad lines, parts and dead rows, with their possible duplicates.
 pub async fn totals_are_those_of_one_intake(ledger: Arc<dyn Ledger>) {
     let revs = TestIds::new(22);
     let other = format!("{:064x}", 7);
@@ -68,6 +84,9 @@ pub async fn totals_are_those_of_one_intake(ledger: Arc<dyn Ledger>) {
     }
     add(&*ledger, Item::BadLine(sample::bad_line(1, revs.rev()))).await;
     add(&*ledger, Item::Intake(sample::intake(sample::INTAKE, revs.rev()))).await;
+    add(&*ledger, Item::Part(Box::new(sample::part(1, revs.rev())))).await;
+    add(&*ledger, Item::DeadRow(sample::dead_row("row", revs.rev()))).await;
+    add(&*ledger, Item::DeadGroup(sample::dead_group("blocked:SAFETY", revs.rev()))).await;
 
     let Some(mut totals) = ledger.totals(sample::INTAKE).await.unwrap() else { return };
     totals.sort_by_key(|total| (total.kind, total.state));
@@ -75,7 +94,14 @@ pub async fn totals_are_those_of_one_intake(ledger: Arc<dyn Ledger>) {
         totals.iter().map(|total| (total.kind, total.state, total.items, total.possible_duplicates)).collect();
     assert_eq!(
         totals,
-        [(Kind::Job, State::Consumed, 2, 3), (Kind::Job, State::Parked, 1, 0), (Kind::BadLine, State::Parked, 1, 0),]
+        [
+            (Kind::Job, State::Consumed, 2, 3),
+            (Kind::Job, State::Parked, 1, 0),
+            (Kind::BadLine, State::Parked, 1, 0),
+            (Kind::Part, State::UnderWay, 1, 0),
+            (Kind::DeadRow, State::Parked, 1, 0),
+            (Kind::DeadGroup, State::Parked, 1, 0),
+        ]
     );
 }
 
@@ -86,7 +112,7 @@ pub async fn assert_recount(ledger: &dyn Ledger) -> u64 {
     let mut listed = 0;
     let mut counts: BTreeMap<(Kind, State), (u64, Option<Millis>)> = BTreeMap::new();
     let mut totals: BTreeMap<(String, Kind, State), (u64, u64)> = BTreeMap::new();
-    for state in State::OF_JOBS.into_iter().chain([State::Reading, State::Read, State::Gate]) {
+    for state in State::OF_JOBS.into_iter().chain(State::OF_OTHERS) {
         if !told.has_closed && !state.is_listed() {
             continue;
         }

@@ -38,16 +38,29 @@ pub async fn due_items_come_longest_due_first(ledger: Arc<dyn Ledger>) {
     assert_eq!(due(vec![], minute(9), 100).await, []);
     assert_eq!(due(states.to_vec(), minute(9), 0).await, []);
     assert_eq!(due(vec![State::Reading], minute(9), 100).await.len(), 1);
+    for (n, state) in [State::Waiting, State::UnderWay].into_iter().enumerate() {
+        let mut part = sample::part(n as u32 + 1, revs.rev());
+        part.enter(state, Some(minute(n as u64 + 1)), minute(0));
+        add(&*ledger, Item::Part(Box::new(part))).await;
+    }
+    assert_eq!(minutes(&due(vec![State::UnderWay, State::Waiting], minute(9), 100).await), [1, 2]);
+    assert_eq!(minutes(&due(vec![State::UnderWay], minute(9), 100).await), [2]);
+    assert_eq!(due(vec![State::UnderWay], minute(1), 100).await, []);
 }
 
 /// Items without a due time are never due, however late it gets, and an item that closes is due no more.
 pub async fn nothing_closed_is_ever_due(ledger: Arc<dyn Ledger>) {
     let revs = TestIds::new(12);
-    let every: Vec<State> = State::OF_JOBS.into_iter().chain([State::Reading, State::Read, State::Gate]).collect();
+    let every: Vec<State> = State::OF_JOBS.into_iter().chain(State::OF_OTHERS).collect();
     let open = add(&*ledger, Item::Job(sample::job("closing", revs.rev()))).await;
     add(&*ledger, Item::Job(sample::job_in("closed", revs.rev(), State::Discarded, minute(0), None))).await;
     add(&*ledger, Item::Gate(sample::gate("everything", revs.rev()))).await;
     add(&*ledger, Item::BadLine(sample::bad_line(1, revs.rev()))).await;
+    add(&*ledger, Item::DeadRow(sample::dead_row("row", revs.rev()))).await;
+    add(&*ledger, Item::DeadGroup(sample::dead_group("missing", revs.rev()))).await;
+    let mut settled = sample::part(1, revs.rev());
+    settled.enter(State::Settled, None, minute(0));
+    add(&*ledger, Item::Part(Box::new(settled))).await;
     assert_eq!(ledger.due(&every, Millis(i64::MAX), 100).await.unwrap(), std::slice::from_ref(&open));
 
     let closed = Item::Job(sample::job_in("closing", revs.rev(), State::Consumed, minute(1), None));
@@ -86,13 +99,16 @@ pub async fn a_state_is_listed_in_pages_without_gaps(ledger: Arc<dyn Ledger>) {
         let mut bad = sample::bad_line(mixed, revs.rev());
         bad.since = since;
         let job = sample::job_in(&format!("job-{mixed}"), revs.rev(), State::Parked, since, Some(minute(60)));
+        let mut row = sample::dead_row(&format!("{mixed}"), revs.rev());
+        row.since = since;
         expected.push(add(&*ledger, Item::BadLine(bad)).await);
         expected.push(add(&*ledger, Item::Job(job)).await);
+        expected.push(add(&*ledger, Item::DeadRow(row)).await);
         let other = sample::job_in(&format!("other-{n}"), revs.rev(), State::Consumed, since, None);
         add(&*ledger, Item::Job(other)).await;
     }
     expected.sort_by_key(|item| (item.since(), item.id()));
-    for page in [1, 2, 3, 7, 40, 100] {
+    for page in [1, 2, 3, 7, 60, 100] {
         assert_eq!(ids(&list(&*ledger, State::Parked, page).await), ids(&expected), "pages of {page}");
     }
     assert_eq!(list(&*ledger, State::Parked, 9).await, expected);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::domain::job::Work;
+use crate::domain::dead::KEY_BYTES;
+use crate::domain::job::{MESSAGE_BYTES, Work};
 use crate::domain::moves::{Now, Ticket, fresh_handle};
 use crate::domain::policy::Policy;
 
@@ -77,4 +78,55 @@ fn a_job_stays_under_1_kb_in_each_state_of_an_ordinary_life() {
     }
     // Room for what a job comes to have later.
     assert!(life(60).iter().all(|(_, size)| *size <= 900));
+}
+
+#[test]
+fn a_dead_row_stays_under_1_kb_whatever_its_key_and_message() {
+    let hex = "0123456789abcdef0123456789abcdef".to_owned();
+    let row = DeadRow {
+        id: hex.clone(),
+        run: hex.clone(),
+        // More than a run of usual keys and messages has; with the longest of both it is two units.
+        key: "k".repeat(128),
+        at: (format!("runs/{hex}/123aab.4.{hex}.dead.jsonl"), 1_234_567_891, 1_234_567),
+        class: "exhausted:DEADLINE_EXCEEDED".to_owned(),
+        message: "m".repeat(200),
+        attempt: 4,
+        attempts: 4,
+        ..sample::dead_row("row", Rev(hex))
+    };
+    let typical = size(&attributes::of(&Item::DeadRow(row.clone())).unwrap());
+    assert!(typical <= 1024, "{typical}");
+    let longest = DeadRow { key: "k".repeat(KEY_BYTES), message: "m".repeat(MESSAGE_BYTES), ..row };
+    let longest = size(&attributes::of(&Item::DeadRow(longest)).unwrap());
+    println!("a dead row: {typical} bytes, {longest} at most");
+    assert!(longest <= 2048, "{longest}");
+}
+
+#[test]
+fn a_part_with_four_attempts_stays_under_4_kb() {
+    let mut part = sample::part(1, Rev("0123456789abcdef0123456789abcdef".to_owned()));
+    part.attempts = (1..=4)
+        .map(|number| Sending {
+            number,
+            rows: 200_000,
+            bytes: 1_900_000_000,
+            ended: (number == 2).then(|| ("expired".to_owned(), "m".repeat(MESSAGE_BYTES))),
+            rows_at: format!("runs/{}/123.{number}.0123456789ab.retry.jsonl", sample::RUN),
+            ..part.attempts[0].clone()
+        })
+        .collect();
+    let classes = ["blocked:SAFETY", "extract:json", "truncated", "exhausted:13", "permanent:400"];
+    part.passes = (1..=4)
+        .map(|attempt| Passed {
+            attempt,
+            classes: classes.iter().map(|class| ((*class).to_owned(), 123)).collect(),
+            dead_bytes: 123_456_789,
+            told: 123_456_789,
+            ..part.passes[0].clone()
+        })
+        .collect();
+    let bytes = size(&attributes::of(&Item::Part(Box::new(part))).unwrap());
+    println!("a part with four attempts: {bytes} bytes");
+    assert!(bytes <= 4096, "{bytes}");
 }
