@@ -101,7 +101,7 @@ fn the_worker_is_sent_the_example_run() {
     let mut lines = rows.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let header: Value = serde_json::from_slice(lines.next().unwrap()).unwrap();
     assert_eq!(header["gleaner"]["mode"], "batch");
-    assert!(lines.all(|line| parse_row(line)), "every line is a row");
+    assert!(lines.all(parse_row), "every line is a row");
 }
 
 fn parse_row(line: &[u8]) -> bool {
