@@ -6,7 +6,12 @@
 //! the time goes. Beside it, on the same files in the same run, what the original Python script did (`reconcile.py`),
 //! with its commit per row and with a single one.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a bench stops at what it doesn't expect")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a bench stops at what it doesn't expect"
+)]
 #![expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 
 use std::collections::BTreeMap;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
+use super::batch::report::RunProgress;
 use super::consume::hand_on_again;
 use super::engine::{Engine, Trouble};
 use super::gates::closed_gates;
@@ -163,6 +164,10 @@ impl Looking<'_> {
                 }
                 self.elsewhere = Some(others);
             }
+        }
+        // Nothing moves until a person lets it: whoever waits is told.
+        if progress.run.as_ref().is_some_and(RunProgress::waits_for_person) {
+            return Ok(Some(Drove { progress, parked_elsewhere: 0, stopped: false }));
         }
         let stopped = Drove { progress, parked_elsewhere: 0, stopped: true };
         Ok(self.engine.is_stopping().then_some(stopped))

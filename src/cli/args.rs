@@ -48,7 +48,7 @@ pub enum Command {
     /// Tell what became of one row of a batch run, attempt after attempt
     #[command(after_help = help::ROW)]
     Row(Row),
-    /// Write the results of a batch run as one file, in the order of its rows
+    /// Write the results of a batch run as one file, in the rows' order
     #[command(after_help = help::RESULTS)]
     Results(Results),
     /// List the dead letters: what will not be tried again by itself
@@ -92,8 +92,8 @@ pub struct Run {
     /// The file of jobs or of rows, one JSON object a line
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// How it is sent, where its first line doesn't say [interaction]
-    #[arg(long, value_name = "MODE", value_enum)]
+    /// interaction or batch; else its first line says
+    #[arg(long, value_name = "MODE", value_enum, hide_possible_values = true)]
     pub mode: Option<Mode>,
     /// How to work.
     #[command(flatten)]
@@ -106,8 +106,8 @@ pub struct Submit {
     /// Files of jobs or of rows, one JSON object a line
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// How they are sent, where their first line doesn't say [interaction]
-    #[arg(long, value_name = "MODE", value_enum)]
+    /// interaction or batch; else their first line says
+    #[arg(long, value_name = "MODE", value_enum, hide_possible_values = true)]
     pub mode: Option<Mode>,
     /// For a data folder of simulated work
     #[arg(long)]
@@ -175,7 +175,7 @@ pub struct Results {
     /// The run: its key, the first six digits or more, or its file's name
     #[arg(value_name = "RUN")]
     pub run: String,
-    /// Write to this file, all or nothing, instead of standard output
+    /// Write to this file, whole or not at all
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Also write dead rows, each in its place, with its error

@@ -30,8 +30,8 @@ an answer must be. A first line may set options for all:
 The options are "mode", "model", "max_attempts", "deadline", "expect", and
 "request" (fields for every line).
 
-A BATCH RUN goes out by Gemini's Batch API, at half the price, and is done within
-a day or so. Its file has one row a line, each with a key of its own:
+A BATCH RUN goes out by Gemini's Batch API, at half the price, and takes up to a
+day or two. Its file has one row a line, each with a key of its own:
   {"key": "a-1", "request": {"contents": [{"parts": [{"text": "..."}]}]}}
   gleaner run rows.jsonl --mode batch
 or with a first line {"gleaner": {"mode": "batch", "model": "..."}}. Rows go out

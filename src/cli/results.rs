@@ -87,6 +87,9 @@ impl Merging<'_> {
     /// The whole file or none: another one of that name stays until this one is written.
     async fn to_file(&self, file: &Path) -> Result<Merged, Stop> {
         let unwritable = |error: &io::Error| Stop::Person(format!("{} can't be written: {error}", file.display()));
+        if std::fs::metadata(file).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+            return self.to_device(file).await;
+        }
         let written = temporary(file).map_err(|error| unwritable(&error))?;
         let mut out = BufWriter::with_capacity(BUFFER, written);
         let merged = match self.to(&mut out).await {
@@ -97,6 +100,20 @@ impl Merging<'_> {
         let written = out.into_inner().map_err(|error| unwritable(error.error()))?;
         written.as_file().sync_all().map_err(|error| unwritable(&error))?;
         written.persist(file).map_err(|error| unwritable(&error.error))?;
+        Ok(merged)
+    }
+
+    /// A pipe or a device is written to, and never replaced.
+    async fn to_device(&self, file: &Path) -> Result<Merged, Stop> {
+        let unwritable = |error: &io::Error| Stop::Person(format!("{} can't be written: {error}", file.display()));
+        let device = std::fs::OpenOptions::new().write(true).open(file).map_err(|error| unwritable(&error))?;
+        let mut out = BufWriter::with_capacity(BUFFER, device);
+        let merged = match self.to(&mut out).await {
+            Ok(merged) => merged,
+            Err(MergeError::Trouble(trouble)) => return Err(trouble.into()),
+            Err(MergeError::Out(error)) => return Err(unwritable(&error)),
+        };
+        out.flush().map_err(|error| unwritable(&error))?;
         Ok(merged)
     }
 

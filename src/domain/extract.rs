@@ -90,7 +90,6 @@ pub(super) fn value_by(
     expectation: &Expectation,
     fits: &dyn Fn(&Value) -> Result<(), String>,
 ) -> Result<Box<RawValue>, (Judgement, String)> {
-    let check = |value: &Value| fits(value).map_err(|message| unfit("extract:schema", message, expectation));
     if text.trim().is_empty() {
         if expectation.media && !expectation.json && !media.is_empty() {
             return written(&json!({"media": media.iter().map(pointed).collect::<Vec<_>>()}));
@@ -98,23 +97,24 @@ pub(super) fn value_by(
         return Err((Judgement::empty(), "the answer has no visible text".to_owned()));
     }
     if expectation.json {
-        return json_value(text, expectation, &check);
+        return json_value(text, expectation, fits);
     }
-    check(&Value::String(text.trim().to_owned()))?;
+    fits(&Value::String(text.trim().to_owned())).map_err(|message| unfit("extract:schema", message, expectation))?;
     written(&Value::String(text.to_owned()))
 }
 
-/// Checks a value against what was asked for.
-type Check<'a> = &'a dyn Fn(&Value) -> Result<(), (Judgement, String)>;
-
-fn json_value(text: &str, expectation: &Expectation, check: Check<'_>) -> Result<Box<RawValue>, (Judgement, String)> {
+fn json_value(
+    text: &str,
+    expectation: &Expectation,
+    fits: &dyn Fn(&Value) -> Result<(), String>,
+) -> Result<Box<RawValue>, (Judgement, String)> {
     let no_json = |error: String| {
         unfit("extract:json", format!("the answer is not the JSON that was asked for: {error}"), expectation)
     };
     let text = unfenced(text);
     // As strict as a line: a name that an object repeats is an error, for readers differ on which one counts.
     let value = Json::parse(text).map_err(|error| no_json(error.to_string()))?.to_value();
-    check(&value)?;
+    fits(&value).map_err(|message| unfit("extract:schema", message, expectation))?;
     RawValue::from_string(raw::one_line(text)).map_err(|error| no_json(error.to_string()))
 }
 

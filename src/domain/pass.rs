@@ -148,8 +148,8 @@ pub enum PassError {
         /// In words.
         problem: String,
     },
-    /// The caller left out a block, or handed blocks over in another order: a fault of this program.
-    #[error("a block of {what} begins at byte {at}, but the blocks before it end at byte {expected}")]
+    /// The caller left out a block, or handed things over in another order: a fault of this program.
+    #[error("{what} came at byte {at} instead of byte {expected}")]
     Order {
         /// Of what.
         what: &'static str,

@@ -83,6 +83,11 @@ impl MadeRun {
         run_key(&self.intake.sha256)
     }
 
+    /// The beginning of its key.
+    pub fn start(&self, digits: usize) -> String {
+        self.key().chars().take(digits).collect()
+    }
+
     pub fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
         let bytes = Bytes::copy_from_slice(bytes.as_ref());
         self.runtime.block_on(self.data.objects.put(name, bytes)).unwrap();

@@ -52,7 +52,7 @@ fn results_come_in_the_order_of_the_rows_however_they_were_found() {
     let mut fields: Vec<&str> = line.as_object().unwrap().keys().map(String::as_str).collect();
     fields.sort();
     assert_eq!((fields, &line["attempt"]), (vec!["attempt", "key", "usage", "value"], &json!(2)));
-    let said = run.folder.run(&["results", &run.key()[..8], "--with-dead"]).exits(0);
+    let said = run.folder.run(&["results", &run.start(8), "--with-dead"]).exits(0);
     let mut all = RESULTS.to_vec();
     all.insert(2, "c: blocked:SAFETY");
     all.push("h: blocked:SAFETY");

@@ -60,7 +60,8 @@ fn the_state_and_the_attempts_of_every_row_are_told() {
     let run = every_state();
     let key = run.key();
     let story = |row: &str| run.folder.run(&["--json", "row", &key, row]).exits(0).json();
-    let expected: [(&str, &str, &[(u64, &str, &str)]); 13] = [
+    type Attempts = &'static [(u64, &'static str, &'static str)];
+    let expected: [(&str, &str, Attempts); 13] = [
         ("a", "succeeded", &[(1, "1.1", "succeeded")]),
         ("b", "under_way", &[(1, "1.1", "failed retryable:503"), (2, "1.2", "open")]),
         ("c", "dead", &[(1, "1.1", "died blocked:SAFETY")]),
@@ -108,12 +109,20 @@ fn a_run_is_found_by_what_people_have_at_hand_and_nothing_else_is() {
     run.folder.write_jobs("jobs.jsonl", "x", 1);
     run.folder.run(&["submit", "jobs.jsonl"]).exits(0);
     let (key, sha256) = (run.key(), run.intake.sha256.clone());
-    for name in [&*key, &sha256, &key[..6], &sha256[..40].to_uppercase(), "rows.jsonl", "some/where/rows.jsonl"] {
+    for name in [
+        &*key,
+        &sha256,
+        &run.start(6),
+        &sha256.to_uppercase(),
+        &run.start(20).to_uppercase(),
+        "rows.jsonl",
+        "some/where/rows.jsonl",
+    ] {
         assert_eq!(run.folder.run(&["--json", "row", name, "a"]).exits(0).json()["run"], *key, "{name}");
     }
     for (name, row, words) in [
         (&*key, "z", "has no row with the key z"),
-        (&key[..5], "a", "there is no batch run"),
+        (&run.start(5), "a", "there is no batch run"),
         ("other.jsonl", "a", "there is no batch run other.jsonl"),
         ("jobs.jsonl", "a", "jobs.jsonl is a file of jobs"),
     ] {
@@ -171,7 +180,7 @@ fn status_lists_the_runs_that_are_not_over() {
 fn parts_attempts_and_dead_rows_are_shown() {
     let run = every_state();
     let key = run.key();
-    let start = &key[..8];
+    let start = run.start(8);
     let show = |id: &str| {
         let text = run.folder.run(&["show", id]).exits(0).out;
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -213,7 +222,7 @@ fn the_dead_of_one_run_are_listed() {
     // The item of `f` is still parked: who settles it is the engine.
     assert_eq!(list(&[]), ["-", "-", "c", "f"]);
     assert_eq!(list(&["--class", "bad_line"]), ["-"]);
-    let text = run.folder.run(&["dead", "--run", &run.key()[..6]]).exits(0).out;
+    let text = run.folder.run(&["dead", "--run", &run.start(6)]).exits(0).out;
     assert!(text.contains("row c: "), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }

@@ -8,6 +8,7 @@
 mod index;
 mod window;
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -176,12 +177,13 @@ impl Merging<'_> {
 
     /// Writes what the window holds.
     async fn write(&mut self, index: &Index) -> Result<(), MergeError> {
-        for (slot, bytes) in self.window.read(&*self.engine.objects, index).await? {
-            let line = match &slot {
+        let read = self.window.read(&*self.engine.objects, index).await?;
+        for (slot, line) in read.lines() {
+            let line = match slot {
                 Slot::Line(Place { kind: Kind::Dead, file, at, .. }) => {
-                    dead_line(&bytes).map_err(|why| broken(index.name(*file), *at, &why))?
+                    Cow::Owned(dead_line(line).map_err(|why| broken(index.name(*file), *at, &why))?)
                 }
-                _ => bytes,
+                _ => Cow::Borrowed(line),
             };
             self.out.write_all(&line)?;
             self.out.write_all(b"\n")?;

@@ -7,7 +7,7 @@ use crate::app::report::Tally;
 use crate::domain::intake::{Intake, Run};
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Job, State};
-use crate::domain::part::{Part, PartId, attempt_key};
+use crate::domain::part::{Part, PartId, Passed, attempt_key};
 
 /// How far a run is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +39,16 @@ impl RunProgress {
     #[must_use]
     pub fn job_of(&self, part: &Part, attempt: u32) -> Option<&Job> {
         self.jobs.get(&attempt_key(&part.run, &part.part, attempt).0)
+    }
+
+    /// Whether nothing of it is out, and what is left waits for a person.
+    #[must_use]
+    pub fn waits_for_person(&self) -> bool {
+        let left: Vec<&Part> = self.parts.iter().filter(|part| !part.state.is_ended()).collect();
+        let waits = |part: &&Part| {
+            part.state == State::Waiting && part.passes.iter().all(Passed::is_told) && part.rows_left().is_some()
+        };
+        self.run.held.is_some() && !left.is_empty() && left.iter().all(waits)
     }
 
     /// Whether every part has ended.

@@ -102,6 +102,12 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// As if a row with that `generationConfig` had come before.
+    #[cfg(test)]
+    pub fn at(config: &str) -> Self {
+        Self { config: config.to_owned(), number: None }
+    }
+
     /// The number of an asking whose only member is `generationConfig`, by its value's text; none: no member at all.
     pub fn number(&mut self, config: Option<&str>, asks: &mut Asks) -> u32 {
         let Some(config) = config else { return asks.number("") };

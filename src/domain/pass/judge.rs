@@ -83,7 +83,9 @@ impl Index {
     #[must_use]
     pub fn judge(&self, at: u64, block: &[u8]) -> Judged {
         let whole = str::from_utf8(block).ok();
-        let mut judged = Judged { at, end: at + block.len() as u64, ..Judged::default() };
+        // Results are shorter than what they are taken from.
+        let text = Vec::with_capacity(block.len());
+        let mut judged = Judged { at, end: at + block.len() as u64, text, ..Judged::default() };
         let mut scratch = Scratch::default();
         for line in Lines::of(at, block) {
             judged.tally.lines += 1;

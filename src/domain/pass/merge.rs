@@ -88,8 +88,11 @@ impl Pass {
     /// doesn't have are passed over. Before the first [`Pass::merge`].
     ///
     /// # Errors
-    /// It is no such object.
+    /// It is no such object, or it comes too late.
     pub fn settle(&mut self, object: &[u8], attempt: u32) -> Result<(), PassError> {
+        if self.output != 0 {
+            return Err(PassError::Order { what: "settled rows", at: self.output, expected: 0 });
+        }
         let settled = settled::read(object).map_err(|problem| PassError::Settled { attempt, problem })?;
         for (name, kind) in settled {
             let row = self.index.find(name).and_then(|row| usize::try_from(row).ok());

@@ -9,7 +9,7 @@ use crate::app::engine::Trouble;
 use crate::ports::objects::Objects;
 
 /// Bytes of lines that a window holds, at least one line whatever it weighs.
-const WINDOW: u64 = 32 << 20;
+const WINDOW: u64 = 24 << 20;
 
 /// What a line costs beside its bytes.
 const EACH: u64 = 96;
@@ -18,10 +18,10 @@ const EACH: u64 = 96;
 const GAP: u64 = 256 << 10;
 
 /// Bytes of one read, unless one line is longer.
-const READ: u64 = 8 << 20;
+const READ: u64 = 4 << 20;
 
 /// Reads under way at once.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 2;
 
 /// A line to write.
 #[derive(Debug, Clone)]
@@ -55,25 +55,20 @@ impl Window {
     }
 
     /// Reads its lines, and empties it.
-    pub async fn read(&mut self, objects: &dyn Objects, index: &Index) -> Result<Vec<(Slot, Vec<u8>)>, Trouble> {
-        self.bytes = 0;
+    pub async fn read(&mut self, objects: &dyn Objects, index: &Index) -> Result<Read, Trouble> {
         let slots = std::mem::take(&mut self.slots);
-        let mut wanted: Vec<(usize, Place)> = slots
-            .iter()
-            .enumerate()
-            .filter_map(|(number, slot)| match slot {
-                Slot::Line(place) => Some((number, *place)),
-                Slot::Text(_) => None,
-            })
-            .collect();
+        self.bytes = 0;
+        let (mut wanted, mut ends, mut length) = (Vec::new(), Vec::with_capacity(slots.len()), 0);
+        for slot in &slots {
+            if let Slot::Line(place) = slot {
+                wanted.push((length, *place));
+                length += long(place)?;
+            }
+            ends.push(length);
+        }
         wanted.sort_unstable_by_key(|(_, place)| (place.file, place.at));
-        let mut lines: Vec<(Slot, Vec<u8>)> = slots
-            .into_iter()
-            .map(|slot| match slot {
-                Slot::Text(text) => (Slot::Text(Vec::new()), text),
-                line => (line, Vec::new()),
-            })
-            .collect();
+        // One piece of memory for all: a part of a read would keep all of it, and many small pieces leave holes.
+        let mut bytes = vec![0; length];
         let mut reads = stream::iter(neighbours(&wanted))
             .map(|near| async move {
                 let range = span(near);
@@ -81,18 +76,47 @@ impl Window {
                 objects.read(name, range.clone()).await.map(|bytes| (near, range.start, bytes))
             })
             .buffered(AT_ONCE);
-        while let Some((near, start, bytes)) = reads.try_next().await? {
-            for (number, place) in near {
-                let line = cut(&bytes, start, place);
+        while let Some((near, start, read)) = reads.try_next().await? {
+            for (to, place) in near {
+                let line = cut(&read, start, place);
                 let line = line.ok_or_else(|| broken(index.name(place.file), place.at, "it ends within a line"))?;
-                if let Some((_, to)) = lines.get_mut(*number) {
-                    // A copy: a part of the read would keep all of it in memory.
-                    *to = line.to_vec();
+                if let Some(to) = bytes.get_mut(*to..to + line.len()) {
+                    to.copy_from_slice(line);
                 }
             }
         }
-        Ok(lines)
+        drop(reads);
+        Ok(Read { slots, ends, bytes })
     }
+}
+
+/// What was read of a window.
+#[derive(Debug)]
+pub(super) struct Read {
+    slots: Vec<Slot>,
+    /// Where the line of each slot ends, and that of the next one begins.
+    ends: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Read {
+    /// The lines in order.
+    pub fn lines(&self) -> impl Iterator<Item = (&Slot, &[u8])> {
+        let mut begin = 0;
+        self.slots.iter().zip(&self.ends).map(move |(slot, end)| {
+            let line = match slot {
+                Slot::Text(text) => text,
+                Slot::Line(_) => self.bytes.get(begin..*end).unwrap_or_default(),
+            };
+            begin = *end;
+            (slot, line)
+        })
+    }
+}
+
+/// Bytes of a line in memory.
+fn long(place: &Place) -> Result<usize, Trouble> {
+    usize::try_from(place.length).map_err(|error| Trouble::NeedsPerson(error.to_string()))
 }
 
 fn end(place: &Place) -> u64 {

@@ -341,7 +341,9 @@ static ESCAPES: [u8; 256] = {
     let (mut pairs, mut rest) = (pairs.as_slice(), true);
     while rest {
         if let [mark, byte, more @ ..] = pairs {
-            table[*mark as usize] = *byte;
+            if let (_, [place, ..]) = table.split_at_mut(*mark as usize) {
+                *place = *byte;
+            }
             pairs = more;
         } else {
             rest = false;

@@ -50,7 +50,7 @@ fn messages_that_there_is_no_room_for_say_where_they_are() {
     let last = dead.last().unwrap();
     assert_eq!(last.class, "permanent:400");
     let at: usize = last.message.rsplit(' ').next().unwrap().parse().unwrap();
-    assert!(output[at..].starts_with(&format!("{{\"key\":\"{}\"", rows - 1)), "{}", last.message);
+    assert!(output.as_bytes()[at..].starts_with(format!("{{\"key\":\"{}\"", rows - 1).as_bytes()), "{}", last.message);
 }
 
 #[test]
