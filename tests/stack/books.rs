@@ -93,7 +93,7 @@ fn counts_add_up(progress: &Progress, run: &RunProgress, books: &Books) {
     assert_eq!(tally.consumed + tally.recovered, books.values.len() as u64);
     assert_eq!((tally.parked, tally.open, tally.discarded), (books.dead.len() as u64, 0, 0));
     let most = u64::from(run.run.max_attempts);
-    let attempts = books.values.iter().map(|(key, n)| (key, n)).chain(books.dead.iter().map(|(key, (_, n))| (key, n)));
+    let attempts = books.values.iter().chain(books.dead.iter().map(|(key, (_, attempts))| (key, attempts)));
     for (key, attempts) in attempts {
         assert!(*attempts <= most, "{key} had {attempts} attempts");
     }

@@ -101,10 +101,10 @@ fn the_worker_is_sent_the_example_run() {
     let mut lines = rows.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let header: Value = serde_json::from_slice(lines.next().unwrap()).unwrap();
     assert_eq!(header["gleaner"]["mode"], "batch");
-    assert!(lines.all(parse_row), "every line is a row");
+    assert!(lines.all(is_row), "every line is a row");
 }
 
-fn parse_row(line: &[u8]) -> bool {
+fn is_row(line: &[u8]) -> bool {
     let line: Value = serde_json::from_slice(line).unwrap();
     line["key"].is_string() && line["request"]["contents"].is_array()
 }
