@@ -1,5 +1,5 @@
 //! The pass over a large output: `cargo bench --bench reconcile [-- --rows 10000,100000,1000000 --workers 2 --no-python
-//! --keep FOLDER]`.
+//! --shuffled --keep FOLDER]`.
 //!
 //! Writes a seeded input and output (about 1 KB a line, answers that fit the request's schema, 1 % of the rows failed),
 //! then runs the pass over them, each size in a process of its own: rows and bytes per second, peak memory, and where
@@ -41,28 +41,29 @@ fn main() {
     let sizes: Vec<u64> = sizes.split(',').map(|size| size.parse().unwrap()).collect();
     let temporary = tempfile::tempdir().unwrap();
     let folder = option("--keep").map_or_else(|| temporary.path().to_owned(), PathBuf::from);
-    let mut seconds = BTreeMap::new();
+    let mut times = BTreeMap::new();
     for rows in &sizes {
         let folder = folder.join(rows.to_string());
-        write(&folder, *rows);
+        write(&folder, *rows, arguments.iter().any(|word| word == "--shuffled"));
         let took = child(&folder, *rows, workers);
-        seconds.insert(*rows, took);
+        times.insert(*rows, took);
         println!();
     }
-    let (first, last) = (seconds.first_key_value().unwrap(), seconds.last_key_value().unwrap());
-    let straight = (last.1 / *last.0 as f64) / (first.1 / *first.0 as f64);
+    let (first, last) = (times.first_key_value().unwrap(), times.last_key_value().unwrap());
+    let each = |(rows, (seconds, _)): (&u64, &(f64, f64))| seconds / *rows as f64;
+    let straight = each(last) / each(first);
     println!("time a row at {} rows is {straight:.2} times that at {} rows", last.0, first.0);
     if !arguments.iter().any(|word| word == "--no-python") {
-        let (most, took) = last;
-        let rate = *most as f64 / took;
+        let (most, (seconds, cores)) = last;
+        let rates = [seconds, cores].map(|took| *most as f64 / took);
         let folder = folder.join(most.to_string());
-        compare(&folder, 50_000.min(*most), "row", rate, 100.0);
-        compare(&folder, *most, "once", rate, 12.0);
+        compare(&folder, 50_000.min(*most), "row", rates, 100.0);
+        compare(&folder, *most, "once", rates, 12.0);
     }
 }
 
 /// What the Python script takes, and how many times as fast the pass is.
-fn compare(folder: &Path, rows: u64, commits: &str, rate: f64, goal: f64) {
+fn compare(folder: &Path, rows: u64, commits: &str, [rate, by_core]: [f64; 2], goal: f64) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/reconcile.py");
     let python = std::env::var("GLEANER_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let output = Command::new(python)
@@ -73,18 +74,19 @@ fn compare(folder: &Path, rows: u64, commits: &str, rate: f64, goal: f64) {
         .expect("python3 runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let theirs = rows as f64 / said["seconds"].as_f64().unwrap();
+    let [theirs, theirs_by_core] = ["seconds", "cores"].map(|name| rows as f64 / said[name].as_f64().unwrap());
     println!(
-        "python, commit {commits}: {rows} rows, {theirs:.0} rows/s ({}, {}, {}); the pass is {:.1} times as fast (goal {goal})",
+        "python, commit {commits}: {rows} rows, {theirs:.0} rows/s, {theirs_by_core:.0} a core second ({}, {}, {}); the pass is {:.1} times as fast (goal {goal}), {:.1} times for each core second",
         said["succeeded"],
         said["retryable"],
         said["permanent"],
-        rate / theirs
+        rate / theirs,
+        by_core / theirs_by_core,
     );
 }
 
-/// Runs the pass in a process of its own, so that its peak is its own; seconds.
-fn child(folder: &Path, rows: u64, workers: usize) -> f64 {
+/// Runs the pass in a process of its own, so that its peak is its own; seconds, and core seconds.
+fn child(folder: &Path, rows: u64, workers: usize) -> (f64, f64) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--pass", folder.to_str().unwrap(), "--workers", &workers.to_string()])
         .output()
@@ -106,7 +108,7 @@ fn child(folder: &Path, rows: u64, workers: usize) -> f64 {
     println!("  wall: {}", said["wall"].as_str().unwrap());
     println!("  both threads: {}", said["work"].as_str().unwrap());
     println!("  {}", said["counts"].as_str().unwrap());
-    seconds
+    (seconds, said["cpu"].as_f64().unwrap())
 }
 
 /// The pass over the files of a folder.
@@ -284,8 +286,8 @@ impl Reader {
     }
 }
 
-/// Writes the files of so many rows.
-fn write(folder: &PathBuf, rows: u64) {
+/// Writes the files of so many rows. The output is in the order of the input, as Gemini promises, or shuffled.
+fn write(folder: &Path, rows: u64, shuffled: bool) {
     std::fs::create_dir_all(folder).unwrap();
     let file = |name: &str| BufWriter::with_capacity(BLOCK, File::create(folder.join(name)).unwrap());
     let (mut input, mut output) = (file("input"), file("output"));
@@ -317,6 +319,8 @@ fn write(folder: &PathBuf, rows: u64) {
         let line = json!({"key": key, "request": {"contents": contents, "generationConfig": config}});
         writeln!(input, "{line}").unwrap();
         let line = if random.random_ratio(1, 100) { failed(&mut random) } else { answered(&mut random) };
+        // A prime that divides no usual number of rows takes every row once.
+        let key = if shuffled { format!("row-{:07}", row * 15_485_863 % rows) } else { key };
         // Gemini puts the key behind.
         let line = line.strip_suffix('}').unwrap();
         writeln!(output, "{line},\"key\":\"{key}\"}}").unwrap();

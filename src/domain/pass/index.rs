@@ -50,6 +50,11 @@ impl Index {
         self.table.find(name, &self.rows)
     }
 
+    /// The same, for a name that is likely to be that of row `next`: an output is mostly in the order of its input.
+    pub(super) fn find_near(&self, name: KeyName, next: u32) -> Option<u32> {
+        if self.row(next).is_some_and(|row| row.name == name) { Some(next) } else { self.find(name) }
+    }
+
     pub(super) fn row(&self, number: u32) -> Option<&Row> {
         self.rows.get(usize::try_from(number).ok()?)
     }

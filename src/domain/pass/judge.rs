@@ -74,6 +74,8 @@ pub(super) const KEY_AT: usize = "{\"key\":".len();
 struct Scratch {
     /// The asking that was met last.
     asked: Option<(u32, Arc<Asked>)>,
+    /// The row that is likely to come next.
+    next: u32,
     /// The text of an answer.
     text: Vec<u8>,
 }
@@ -169,10 +171,11 @@ impl Index {
     fn judge_quickly(&self, line: &str, judged: &mut Judged, scratch: &mut Scratch) -> Option<()> {
         let mut text = std::mem::take(&mut scratch.text);
         let taken = quick::answer(line, &mut text).and_then(|answer| {
-            let Some(row) = self.find(KeyName::of(answer.key)) else {
+            let Some(row) = self.find_near(KeyName::of(answer.key), scratch.next) else {
                 judged.tally.unknown_keys += 1;
                 return Some(());
             };
+            scratch.next = row + 1;
             let plan = self.asked(row, scratch)?.plan.as_ref()?;
             let start = judged.text.len();
             let said = self.say_quickly(&answer, plan, &text, &mut judged.text);

@@ -1,6 +1,7 @@
 //! The quick way through lines of the usual shape. Whatever is unusual in the least is left to the general code, and
 //! what is taken here comes out as the general code would have it, which property tests check (`tests/quick.rs`).
 
+mod node;
 mod plan;
 mod scan;
 
