@@ -153,6 +153,7 @@ async fn note(engine: &Engine, job: &Job, attempt: &Attempt, handle: &Handle, se
         _ => None,
     };
     let failed = matches!(seen, Seen::Failed(..));
+    let has_ended = failed || matches!(seen, Seen::GivenUp(..));
     match (end, &seen) {
         (Some((class, message)), _) => {
             if other_lives {
@@ -165,7 +166,7 @@ async fn note(engine: &Engine, job: &Job, attempt: &Attempt, handle: &Handle, se
             };
             if let Some(job) = job {
                 hand_back(engine, &job, attempt, End { class, message, free: false }).await?;
-                super::files::delete_input(engine, &job, failed).await;
+                super::files::delete_input(engine, &job, has_ended).await;
             }
         }
         (None, Seen::Running) => drop(engine.change(job, |job, now| job.is_under_way(&handle.id, now)).await?),

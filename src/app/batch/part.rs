@@ -18,7 +18,7 @@ use crate::app::report::every;
 use crate::domain::classify::exhausted;
 use crate::domain::intake::{Intake, Run};
 use crate::domain::item::{Item, ItemId};
-use crate::domain::job::{InputRef, Job, JobKey, Lease, Mode, State, Work};
+use crate::domain::job::{Fate, InputRef, Job, JobKey, Lease, Mode, State, Work};
 use crate::domain::moves::Now;
 use crate::domain::part::{Attempt, Intent, Part, Rows, Sending, TOO_LARGE, attempt_key};
 use crate::ports::ledger::CreateError;
@@ -34,6 +34,8 @@ const BYTES_AT_ONCE: u64 = 18_000_000_000;
 #[derive(Debug, Default)]
 pub struct Out {
     parts: HashMap<ItemId, u64>,
+    /// Runs as they were read in this round: hundreds of parts may wait for room.
+    runs: HashMap<String, (Intake, Run)>,
 }
 
 impl Out {
@@ -48,7 +50,16 @@ impl Out {
                 parts.insert(item.id(), part.latest().map_or(0, |latest| latest.bytes));
             }
         }
-        Ok(Self { parts })
+        Ok(Self { parts, runs: HashMap::new() })
+    }
+
+    async fn run_of(&mut self, engine: &Engine, sha256: &str) -> Result<(Intake, Run), Trouble> {
+        if let Some(known) = self.runs.get(sha256) {
+            return Ok(known.clone());
+        }
+        let found = items::run_of(engine, sha256).await?;
+        self.runs.insert(sha256.to_owned(), found.clone());
+        Ok(found)
     }
 
     fn has_room_for(&self, engine: &Engine, bytes: u64) -> bool {
@@ -77,9 +88,11 @@ pub async fn look_soon(engine: &Engine, attempt: &Attempt) -> Result<(), Trouble
 /// # Errors
 /// Trouble; the part stays due.
 pub async fn bring_on(engine: &Engine, part: Part, out: &mut Out) -> Result<bool, Trouble> {
-    let (intake, run) = items::run_of(engine, &part.intake).await?;
+    let (intake, run) = out.run_of(engine, &part.intake).await?;
     if part.passes.iter().any(|passed| !passed.is_told()) {
         let Some(part) = lease(engine, &part).await? else { return Ok(false) };
+        // It may hold the run up.
+        out.runs.remove(&part.intake);
         tell(engine, part, &intake, &run).await?;
         return Ok(true);
     }
@@ -88,7 +101,7 @@ pub async fn bring_on(engine: &Engine, part: Part, out: &mut Out) -> Result<bool
             return without_output(engine, part, intent, &intake).await;
         }
         // The attempt's own job makes it.
-        return later(engine, part).await;
+        return wait_for(engine, part, intent.attempt).await;
     }
     if part.is_out() {
         return look_at_attempt(engine, part).await;
@@ -137,6 +150,18 @@ async fn settle(engine: &Engine, part: Part, state: State, discarded: u64) -> Re
     next.enter(state, None, engine.clock.now());
     items::replace(engine, &part, next).await?;
     Ok(true)
+}
+
+/// A pass is being made by its attempt's job. One that is a dead letter makes it no more: the part waits with it.
+async fn wait_for(engine: &Engine, part: Part, attempt: u32) -> Result<bool, Trouble> {
+    let job = items::job(engine, &attempt_key(&part.run, &part.part, attempt)).await?;
+    if job.is_some_and(|job| job.state == State::Parked) {
+        let mut next = part.clone();
+        next.enter(State::Parked, None, engine.clock.now());
+        items::replace(engine, &part, next).await?;
+        return Ok(true);
+    }
+    later(engine, part).await
 }
 
 /// Looks what has become of an attempt that is out.
@@ -199,7 +224,8 @@ async fn without_output(engine: &Engine, part: Part, intent: Intent, intake: &In
 /// Reserves the next attempt: its job first, then the part. A job that is there already is the same one if its rows are.
 async fn send_next(engine: &Engine, part: Part, run: &Run, rows: Rows, out: &mut Out) -> Result<bool, Trouble> {
     let number = part.attempts.len() as u32 + 1;
-    let job = planned(engine, &part, run, &rows, number);
+    let mut job = planned(engine, &part, run, &rows, number);
+    job.maybe_accepted = may_be_paid(engine, &part).await?;
     match engine.create(&Item::Job(job.clone())).await {
         Ok(()) => {}
         Err(CreateError::Exists(found)) => match *found {
@@ -223,6 +249,14 @@ async fn send_next(engine: &Engine, part: Part, run: &Run, rows: Rows, out: &mut
     out.parts.insert(ItemId::part(&part.run, &part.part), bytes);
     info!(run = part.run, part = %part.part, attempt = number, rows = rows.rows, "an attempt is to go out");
     Ok(true)
+}
+
+/// Whether the rows may be paid for already: the attempt before was given up, or nobody knows whether it was created. Then
+/// sending them again counts as a possible duplicate.
+async fn may_be_paid(engine: &Engine, part: &Part) -> Result<bool, Trouble> {
+    let Some(latest) = part.latest().filter(|latest| latest.ended.is_some() && !latest.free) else { return Ok(false) };
+    let before = items::job(engine, &attempt_key(&part.run, &part.part, latest.number)).await?;
+    Ok(before.is_some_and(|job| job.maybe_accepted || job.handles.iter().any(|handle| handle.fate == Fate::GivenUp)))
 }
 
 fn planned(engine: &Engine, part: &Part, run: &Run, rows: &Rows, number: u32) -> Job {

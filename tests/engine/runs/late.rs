@@ -22,6 +22,7 @@ async fn late_results_recover_dead_rows_and_settle_each_once() {
     let progress = world.until_over(&run).await;
     let books = audit(&world.engine, &progress, &text).await;
     assert_eq!((books.values.len(), books.dead.len(), progress.tally.parked), (0, 60, 60));
+    assert_eq!(progress.tally.possible_duplicates, 9, "three parts went out three times more");
     assert!(books.dead.values().all(|(class, attempts)| class == "exhausted:deadline" && *attempts == 4));
     // The later looks, after 24 and 48 hours, find what came of them.
     world.pass(60 * HOUR, HOUR).await;
@@ -60,5 +61,7 @@ async fn what_expires_goes_out_again() {
     let progress = world.until_over(&run).await;
     let books = audit(&world.engine, &progress, &text).await;
     assert_eq!((books.values.len(), world.accepted().await), (20, 2));
+    // It expired without a result, as far as anybody can see; that the rows went out twice is told.
+    assert_eq!(progress.tally.possible_duplicates, 1);
     assert!(books.values.values().all(|(_, attempt)| *attempt == 2));
 }
