@@ -3,13 +3,14 @@
 //!
 //! Writes a seeded input and output (about 1 KB a line, answers that fit the request's schema, 1 % of the rows failed),
 //! then runs the pass over them, each size in a process of its own: rows and bytes per second, peak memory, and where
-//! the time goes. Beside it, on the same files in the same run, what the original Python script did (`reconcile.py`),
+//! the time goes. First as the program makes it, over a data folder and made durable; then its pure rules alone. Beside it, on the same files in the same run, what the original Python script did (`reconcile.py`),
 //! with its commit per row and with a single one.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "a bench stops at what it doesn't expect"
 )]
 #![expect(clippy::disallowed_methods, reason = "a bench measures real time")]
@@ -22,7 +23,18 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use gleaner::adapters::gemini::Offline;
+use gleaner::adapters::local::DataFolder;
+use gleaner::adapters::system::{SystemClock, SystemIds};
+use gleaner::app::batch::pass::{Made, make};
+use gleaner::app::engine::Engine;
+use gleaner::app::lines::Headers;
+use gleaner::app::settings::Settings;
+use gleaner::domain::part::{Intent, Part, Sending};
 use gleaner::domain::pass::{Blame, Counts, Index, Pass, Rows, Terms};
+use gleaner::ports::clock::Clock as _;
+use gleaner::ports::conformance::sample;
+use gleaner::ports::handover::Nobody;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
@@ -37,6 +49,9 @@ fn main() {
     if let Some(folder) = option("--pass") {
         return pass(Path::new(&folder), workers);
     }
+    if let Some(folder) = option("--program") {
+        return program(Path::new(&folder));
+    }
     let sizes = option("--rows").unwrap_or_else(|| "10000,100000,1000000".to_owned());
     let sizes: Vec<u64> = sizes.split(',').map(|size| size.parse().unwrap()).collect();
     let temporary = tempfile::tempdir().unwrap();
@@ -45,7 +60,8 @@ fn main() {
     for rows in &sizes {
         let folder = folder.join(rows.to_string());
         write(&folder, *rows, arguments.iter().any(|word| word == "--shuffled"));
-        let took = child(&folder, *rows, workers);
+        let took = child(&folder, *rows, "--program", workers);
+        child(&folder, *rows, "--pass", workers);
         times.insert(*rows, took);
         println!();
     }
@@ -86,9 +102,9 @@ fn compare(folder: &Path, rows: u64, commits: &str, [rate, by_core]: [f64; 2], g
 }
 
 /// Runs the pass in a process of its own, so that its peak is its own; seconds, and core seconds.
-fn child(folder: &Path, rows: u64, workers: usize) -> (f64, f64) {
+fn child(folder: &Path, rows: u64, how: &str, workers: usize) -> (f64, f64) {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--pass", folder.to_str().unwrap(), "--workers", &workers.to_string()])
+        .args([how, folder.to_str().unwrap(), "--workers", &workers.to_string()])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -96,22 +112,86 @@ fn child(folder: &Path, rows: u64, workers: usize) -> (f64, f64) {
     let seconds = said["seconds"].as_f64().unwrap();
     let mb = |name: &str| std::fs::metadata(folder.join(name)).unwrap().len() as f64 / 1e6;
     println!(
-        "{rows} rows: {seconds:.3} s, {:.0} rows/s, {:.0} MB/s of output; input {:.0} MB, output {:.0} MB, results {:.0} MB; {} s of cores; peak {} MB",
+        "{rows} rows, {}: {seconds:.3} s, {:.0} rows/s, {:.0} MB/s of output; input {:.0} MB, output {:.0} MB, results {:.0} MB; {} s of cores; peak {} MB",
+        if how == "--program" { "as the program makes it" } else { "the rules alone" },
         rows as f64 / seconds,
         mb("output") / seconds,
         mb("input"),
         mb("output"),
-        mb("results"),
+        said["results_mb"].as_f64().unwrap(),
         said["cpu"],
         said["peak_kb"].as_u64().unwrap() / 1000,
     );
-    println!("  wall: {}", said["wall"].as_str().unwrap());
-    println!("  both threads: {}", said["work"].as_str().unwrap());
+    if let Some(wall) = said["wall"].as_str() {
+        println!("  wall: {wall}");
+        println!("  both threads: {}", said["work"].as_str().unwrap());
+    }
     println!("  {}", said["counts"].as_str().unwrap());
     (seconds, said["cpu"].as_f64().unwrap())
 }
 
-/// The pass over the files of a folder.
+/// The pass as the program makes it: over objects in a data folder, its files durable in the end.
+fn program(folder: &Path) {
+    let data = folder.join("data");
+    let parts = DataFolder::open(&data, SystemClock.now()).unwrap();
+    for (file, object) in [("input", "runs/r/1.jsonl"), ("output", "answers/1.jsonl")] {
+        let object = data.join(object);
+        std::fs::create_dir_all(object.parent().unwrap()).unwrap();
+        std::fs::hard_link(folder.join(file), object).unwrap();
+    }
+    let engine = Engine {
+        ledger: parts.ledger,
+        objects: parts.objects,
+        gemini: Arc::new(Offline::default()),
+        clock: Arc::new(SystemClock),
+        ids: Arc::new(SystemIds),
+        work_queue: None,
+        handover: Arc::new(Nobody),
+        settings: Settings::default(),
+        headers: Headers::default(),
+        stopping: Arc::default(),
+    };
+    let missing = Blame::missing();
+    let intent = Intent {
+        attempt: 1,
+        output: Some("answers/1.jsonl".to_owned()),
+        download: 1,
+        late: false,
+        blame: (missing.class, missing.message),
+        announced: 0,
+        last: false,
+    };
+    let rows = Sending {
+        number: 1,
+        rows_at: "runs/r/1.jsonl".to_owned(),
+        rows: u64::MAX,
+        bytes: 0,
+        tries: 1,
+        free: false,
+        ended: None,
+    };
+    let part = Part { attempts: vec![rows], passes: Vec::new(), intent: None, ..sample::part(1, engine.rev()) };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let started = Instant::now();
+    let Made::Passed(passed) = runtime.block_on(make(&engine, &part, &intent, None)).unwrap() else {
+        panic!("it came short")
+    };
+    let seconds = started.elapsed().as_secs_f64();
+    let counts = passed.counts;
+    let said =
+        format!("succeeded {}, retry {}, dead {} {:?}", counts.succeeded, counts.retry, counts.dead, passed.classes);
+    let results = data.join(passed.object(&part.run, &part.part, gleaner::domain::part::File::Results));
+    println!(
+        "{}",
+        json!({"seconds": seconds, "cpu": cpu_seconds(), "peak_kb": peak_kb(), "counts": said, "results_mb": megabytes(&results)})
+    );
+}
+
+fn megabytes(file: &Path) -> f64 {
+    std::fs::metadata(file).unwrap().len() as f64 / 1e6
+}
+
+/// The pure rules of the pass over the files of a folder.
 fn pass(folder: &Path, workers: usize) {
     let clock = Clock::default();
     let started = Instant::now();
@@ -172,7 +252,7 @@ fn pass(folder: &Path, workers: usize) {
     let [wall, work] = clock.report();
     println!(
         "{}",
-        json!({"seconds": seconds, "cpu": cpu_seconds(), "peak_kb": peak_kb(), "wall": wall, "work": work, "counts": counts})
+        json!({"seconds": seconds, "cpu": cpu_seconds(), "peak_kb": peak_kb(), "wall": wall, "work": work, "counts": counts, "results_mb": megabytes(&folder.join("results"))})
     );
 }
 
