@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tracing::warn;
 
+use super::batch::cancel::cancel_attempt;
 use super::consume;
 use super::engine::{Engine, Trouble};
 use super::look::{Seen, look_at};
@@ -35,6 +36,9 @@ pub enum Cancelled {
 /// # Errors
 /// Trouble with the ledger.
 pub async fn cancel_job(engine: &Engine, job: Job, reason: &str) -> Result<Cancelled, Trouble> {
+    if job.batch.is_some() {
+        return cancel_attempt(engine, job, reason).await;
+    }
     if matches!(job.state, State::Consumed | State::Recovered) {
         return Ok(Cancelled::Ended(job.state));
     }

@@ -16,6 +16,7 @@ use crate::app::engine::Engine;
 use crate::app::report::{Progress, progress};
 use crate::app::submit::submit_intake;
 use crate::domain::intake::Intake;
+use crate::domain::intake::run_key;
 use crate::domain::item::Item;
 use crate::domain::job::{Job, State};
 use crate::domain::time::Millis;
@@ -28,6 +29,11 @@ const MOMENT: Duration = Duration::from_millis(250);
 pub async fn cancel(context: &Context, args: &Cancel) -> Result<Exit, Stop> {
     let desk = open::work_on(context, &args.simulate, None).await?;
     match find(&desk.engine, &args.id).await? {
+        Item::Job(job) if job.batch.is_some() => Err(Stop::Usage(format!(
+            "{} is an attempt of a batch run, whose rows would only go out again; cancel the run:\n  {}",
+            args.id,
+            see(context, &format!("cancel {}", run_key(&job.input.intake)))
+        ))),
         Item::Job(job) => {
             let outcome = cancel_job(&desk.engine, job.clone(), &args.reason).await?;
             report(context, &[Line::of(&job, outcome)], None)

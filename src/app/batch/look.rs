@@ -94,6 +94,7 @@ fn judge(batch: &Batch) -> Seen {
 /// Trouble.
 pub async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<bool, Trouble> {
     let attempt = attempt_of(job)?.clone();
+    let mut shown = Vec::new();
     for id in handles {
         let Some(handle) = job.handle(id) else { continue };
         match look_at(engine, job, handle).await {
@@ -106,11 +107,14 @@ pub async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<bool
                 };
             }
             Seen::Rejected(message) => return Err(Trouble::NeedsPerson(message)),
-            seen => {
-                // What it showed is written under the rev that was read: the other handles are the next look's.
-                note(engine, job, &attempt, handle, seen).await?;
-                return Ok(false);
-            }
+            seen => shown.push((handle.clone(), seen)),
+        }
+    }
+    let mut job = job.clone();
+    for (handle, seen) in shown {
+        match note(engine, &job, &attempt, &handle, seen).await? {
+            Some(noted) => job = noted,
+            None => break,
         }
     }
     Ok(false)
@@ -121,14 +125,21 @@ async fn take_or_hand_over(engine: &Engine, job: Job) -> Result<bool, Trouble> {
     if hand_over_attempt(engine, &job).await? { Ok(false) } else { settle::take(engine, &job).await }
 }
 
-/// Writes down what a look showed.
-async fn note(engine: &Engine, job: &Job, attempt: &Attempt, handle: &Handle, seen: Seen) -> Result<(), Trouble> {
+/// Writes down what a look showed. The job as it is then; none when there is no more to write: its rows went back, or
+/// somebody else changed it.
+async fn note(
+    engine: &Engine,
+    job: &Job,
+    attempt: &Attempt,
+    handle: &Handle,
+    seen: Seen,
+) -> Result<Option<Job>, Trouble> {
     let now = engine.clock.now();
     let grace = engine.settings.policy.not_found_grace;
     if job.state != State::Submitted {
         let answered = !matches!(seen, Seen::NoNews(..));
         let ended = matches!(seen, Seen::Failed(..));
-        engine
+        return engine
             .change(job, |job, now| {
                 if ended {
                     job.came_to_nothing(&handle.id);
@@ -139,8 +150,7 @@ async fn note(engine: &Engine, job: &Job, attempt: &Attempt, handle: &Handle, se
                     _ => job.look_failed(&handle.id, None, now),
                 }
             })
-            .await?;
-        return Ok(());
+            .await;
     }
     let other_lives = job.handles.iter().any(|other| other.fate == Fate::Live && other.id != handle.id);
     let end = match &seen {
@@ -157,8 +167,7 @@ async fn note(engine: &Engine, job: &Job, attempt: &Attempt, handle: &Handle, se
     match (end, &seen) {
         (Some((class, message)), _) => {
             if other_lives {
-                drop(engine.change(job, |job, now| job.give_up(&handle.id, class, message, now)).await?);
-                return Ok(());
+                return engine.change(job, |job, now| job.give_up(&handle.id, class, message, now)).await;
             }
             let job = match failed {
                 true => engine.change(job, |job, _| job.came_to_nothing(&handle.id)).await?,
@@ -168,21 +177,21 @@ async fn note(engine: &Engine, job: &Job, attempt: &Attempt, handle: &Handle, se
                 hand_back(engine, &job, attempt, End { class, message, free: false }).await?;
                 super::files::delete_input(engine, &job, has_ended).await;
             }
+            Ok(None)
         }
-        (None, Seen::Running) => drop(engine.change(job, |job, now| job.is_under_way(&handle.id, now)).await?),
+        (None, Seen::Running) => engine.change(job, |job, now| job.is_under_way(&handle.id, now)).await,
         (None, Seen::Missing(why)) => {
             debug!(job.key = %job.key, job.handle = handle.id, "not there, which is not believed yet: {why}");
-            drop(engine.change(job, |job, now| job.is_not_there(&handle.id, now)).await?);
+            engine.change(job, |job, now| job.is_not_there(&handle.id, now)).await
         }
         (None, Seen::NoNews(why, delay)) => {
             if handle.polls > 0 && handle.polls.is_multiple_of(10) {
                 warn!(job.key = %job.key, job.handle = handle.id, "no look at it has been answered well for a while: {why}");
             }
-            drop(engine.change(job, |job, now| job.look_failed(&handle.id, *delay, now)).await?);
+            engine.change(job, |job, now| job.look_failed(&handle.id, *delay, now)).await
         }
-        (None, _) => {}
+        (None, _) => Ok(Some(job.clone())),
     }
-    Ok(())
 }
 
 /// Looks for an unclear attempt by its name in all of Gemini's batch jobs.

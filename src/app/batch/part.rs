@@ -19,6 +19,7 @@ use crate::domain::classify::exhausted;
 use crate::domain::intake::{Intake, Run};
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Fate, InputRef, Job, JobKey, Lease, Mode, State, Work};
+use crate::domain::json::digest;
 use crate::domain::moves::Now;
 use crate::domain::part::{Attempt, Intent, Part, Rows, Sending, TOO_LARGE, attempt_key};
 use crate::ports::ledger::CreateError;
@@ -104,7 +105,7 @@ pub async fn bring_on(engine: &Engine, part: Part, out: &mut Out) -> Result<bool
         return wait_for(engine, part, intent.attempt).await;
     }
     if part.is_out() {
-        return look_at_attempt(engine, part).await;
+        return look_at_attempt(engine, part, &run).await;
     }
     let Some(rows) = part.rows_left() else { return settle(engine, part, State::Settled, 0).await };
     if let Some(reason) = &intake.cancelled {
@@ -165,11 +166,12 @@ async fn wait_for(engine: &Engine, part: Part, attempt: u32) -> Result<bool, Tro
 }
 
 /// Looks what has become of an attempt that is out.
-async fn look_at_attempt(engine: &Engine, part: Part) -> Result<bool, Trouble> {
+async fn look_at_attempt(engine: &Engine, part: Part, run: &Run) -> Result<bool, Trouble> {
     let Some(latest) = part.latest().cloned() else { return Ok(false) };
     let key = attempt_key(&part.run, &part.part, latest.number);
     let Some(job) = items::job(engine, &key).await? else {
-        return Err(Trouble::NeedsPerson(format!("the attempt {key} of part {} is not in the ledger", part.part)));
+        make_job(engine, &part, run).await?;
+        return Ok(true);
     };
     match job.state {
         // A dead letter: its output could not be taken, or nobody can look at it. The part waits with it.
@@ -221,11 +223,26 @@ async fn without_output(engine: &Engine, part: Part, intent: Intent, intake: &In
     Ok(items::replace(engine, &part, next).await?.is_some())
 }
 
-/// Reserves the next attempt: its job first, then the part. A job that is there already is the same one if its rows are.
+/// Puts the next attempt on the part, and then makes its job. Should that be lost, the part is looked at again soon.
 async fn send_next(engine: &Engine, part: Part, run: &Run, rows: Rows, out: &mut Out) -> Result<bool, Trouble> {
+    let now = engine.now();
     let number = part.attempts.len() as u32 + 1;
-    let mut job = planned(engine, &part, run, &rows, number);
-    job.maybe_accepted = may_be_paid(engine, &part).await?;
+    let mut next = part.clone();
+    let tries = part.tries() + 1;
+    let bytes = rows.bytes;
+    next.attempts.push(Sending { number, rows_at: rows.at, rows: rows.rows, bytes, tries, free: false, ended: None });
+    next.enter(State::UnderWay, Some(now.policy.lease_from(now.at)), now.at);
+    let Some(part) = items::replace(engine, &part, next).await? else { return Ok(false) };
+    out.parts.insert(ItemId::part(&part.run, &part.part), bytes);
+    make_job(engine, &part, run).await?;
+    Ok(true)
+}
+
+/// Makes the job of a part's latest attempt. One that is there already is the same one if its rows are.
+async fn make_job(engine: &Engine, part: &Part, run: &Run) -> Result<(), Trouble> {
+    let Some(latest) = part.latest() else { return Ok(()) };
+    let mut job = planned(engine, part, run, latest);
+    job.maybe_accepted = may_be_paid(engine, part).await?;
     match engine.create(&Item::Job(job.clone())).await {
         Ok(()) => {}
         Err(CreateError::Exists(found)) => match *found {
@@ -239,29 +256,23 @@ async fn send_next(engine: &Engine, part: Part, run: &Run, rows: Rows, out: &mut
         },
         Err(CreateError::Ledger(error)) => return Err(error.into()),
     }
-    let now = engine.clock.now();
-    let mut next = part.clone();
-    let tries = part.tries() + 1;
-    let bytes = rows.bytes;
-    next.attempts.push(Sending { number, rows_at: rows.at, rows: rows.rows, bytes, tries, free: false, ended: None });
-    next.enter(State::UnderWay, Some(now.plus(LOOK_AFTER)), now);
-    let Some(part) = items::replace(engine, &part, next).await? else { return Ok(false) };
-    out.parts.insert(ItemId::part(&part.run, &part.part), bytes);
-    info!(run = part.run, part = %part.part, attempt = number, rows = rows.rows, "an attempt is to go out");
-    Ok(true)
+    info!(run = part.run, part = %part.part, attempt = latest.number, rows = latest.rows, "an attempt is to go out");
+    Ok(())
 }
 
 /// Whether the rows may be paid for already: the attempt before was given up, or nobody knows whether it was created. Then
 /// sending them again counts as a possible duplicate.
 async fn may_be_paid(engine: &Engine, part: &Part) -> Result<bool, Trouble> {
-    let Some(latest) = part.latest().filter(|latest| latest.ended.is_some() && !latest.free) else { return Ok(false) };
-    let before = items::job(engine, &attempt_key(&part.run, &part.part, latest.number)).await?;
+    let Some(before) = part.attempts.iter().rev().nth(1).filter(|before| before.ended.is_some() && !before.free) else {
+        return Ok(false);
+    };
+    let before = items::job(engine, &attempt_key(&part.run, &part.part, before.number)).await?;
     Ok(before.is_some_and(|job| job.maybe_accepted || job.handles.iter().any(|handle| handle.fate == Fate::GivenUp)))
 }
 
-fn planned(engine: &Engine, part: &Part, run: &Run, rows: &Rows, number: u32) -> Job {
+fn planned(engine: &Engine, part: &Part, run: &Run, rows: &Sending) -> Job {
     let now = engine.clock.now();
-    let key = attempt_key(&part.run, &part.part, number);
+    let key = attempt_key(&part.run, &part.part, rows.number);
     let work = Work {
         input: InputRef { intake: part.intake.clone(), line: 0, offset: 0, length: rows.bytes },
         content: content_of(&key, rows),
@@ -275,8 +286,8 @@ fn planned(engine: &Engine, part: &Part, run: &Run, rows: &Rows, number: u32) ->
     job.batch = Some(Box::new(Attempt {
         run: part.run.clone(),
         part: part.part.clone(),
-        number,
-        rows_at: rows.at.clone(),
+        number: rows.number,
+        rows_at: rows.rows_at.clone(),
         rows: rows.rows,
         bytes: rows.bytes,
         file: None,
@@ -289,8 +300,8 @@ fn planned(engine: &Engine, part: &Part, run: &Run, rows: &Rows, number: u32) ->
 }
 
 /// What tells two attempts of one name apart: where their rows lie.
-fn content_of(key: &JobKey, rows: &Rows) -> String {
-    crate::domain::json::digest(&format!("{key} {} {} {}", rows.at, rows.rows, rows.bytes))
+fn content_of(key: &JobKey, rows: &Sending) -> String {
+    digest(&format!("{key} {} {} {}", rows.rows_at, rows.rows, rows.bytes))
 }
 
 /// Whether another part of the same model has an attempt at Gemini, or may have.

@@ -44,6 +44,14 @@ pub async fn send_attempt(engine: &Engine, gates: &Gates<'_>, job: Job) -> Resul
         super::part::look_soon(engine, &attempt).await?;
         return Ok(false);
     }
+    let part = items::part(engine, &attempt.run, &attempt.part).await?;
+    let ended = part.attempt(attempt.number).and_then(|sending| sending.ended.clone());
+    if ended.is_some() || !part.has_rows_of(attempt.number) {
+        // Its part has taken its rows back: whoever did that came no further.
+        let (class, message) = ended.unwrap_or_else(|| ("superseded".to_owned(), "its rows went elsewhere".to_owned()));
+        engine.settle(job, |job, now| job.rows_went_back(&class, &message, now)).await?;
+        return Ok(false);
+    }
     if !job.may_try_again() {
         let class = job.class.clone().unwrap_or_else(|| "unknown".to_owned());
         let message = job.message.clone().unwrap_or_default();

@@ -223,6 +223,10 @@ async fn add(engine: &Engine, part: &Part, passed: Passed, job: &Job) -> Result<
     if let Some(sending) = next.attempts.iter_mut().find(|sending| sending.number == passed.attempt) {
         sending.free |= free;
     }
+    if next.state == State::Discarded {
+        // They were given up with their run, and have come all the same.
+        next.discarded = next.discarded.saturating_sub(counts.succeeded - counts.recovered.min(counts.succeeded));
+    }
     next.passes.push(passed);
     if !next.state.is_closed() || !next.passes.iter().all(Passed::is_told) {
         next.enter(State::Waiting, Some(now), now);
