@@ -249,7 +249,7 @@ async fn when_every_mime_type_is_refused_that_is_told() {
 
 #[tokio::test]
 async fn a_chunk_that_stands_still_is_given_up_and_asked_about() {
-    let waits = Waits::Short(IDLE, Duration::from_millis(100));
+    let waits = Waits::Short(IDLE, Duration::from_millis(500));
     for act in [Act::HangAfter(1), Act::HangAfter(1_000), Act::SayAndHang(String::new())] {
         let gemini = Gemini::waiting(waits, [act]).await;
         let failed = gemini.upload(&Text::of(CHUNK)).await;
