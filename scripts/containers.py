@@ -136,7 +136,7 @@ class Forwarder:
         if sys.platform == "linux":
             at.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
         at.bind((listen, 0))
-        self.port, self.to = at.getsockname()[1], to
+        self.port, self.to, self.secure = at.getsockname()[1], to, context is not None
         self.loop = asyncio.new_event_loop()
         serving = asyncio.start_server(self._pass_on, sock=at, ssl=context)
         self.server = self.loop.run_until_complete(serving)
@@ -151,13 +151,18 @@ class Forwarder:
     async def _pass_on(self, reader, writer):
         with contextlib.suppress(OSError):
             there, back = await asyncio.open_connection("127.0.0.1", self.to)
-            await asyncio.gather(copy(reader, back), copy(there, writer))
+            await asyncio.gather(copy(reader, back), copy(there, writer, self._as_seen_there))
+
+    def _as_seen_there(self, data):
+        """The server doesn't know that it is reached by https, and names a URL of its own for uploads."""
+        name = b"x-goog-upload-url: "
+        return data.replace(name + b"http://", name + b"https://") if self.secure else data
 
 
-async def copy(reader, writer):
+async def copy(reader, writer, change=bytes):
     with contextlib.suppress(OSError):
         while data := await reader.read(65536):
-            writer.write(data)
+            writer.write(change(data))
             await writer.drain()
         writer.close()
 

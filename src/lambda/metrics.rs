@@ -120,7 +120,76 @@ fn document(stack: &str, metrics: &[Metric], now: Millis) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::adapters::gemini::Offline;
+    use crate::adapters::local::DataFolder;
+    use crate::domain::intake::{Held, Run};
+    use crate::ports::conformance::sample::{self, START};
+    use crate::ports::handover::Nobody;
+    use crate::ports::testing::{TestClock, TestIds};
+
+    /// An engine that only looks, on a ledger of its own.
+    fn looking(folder: &tempfile::TempDir) -> Engine {
+        let data = DataFolder::open(folder.path(), START).unwrap();
+        Engine {
+            ledger: data.ledger,
+            objects: data.objects,
+            gemini: Arc::new(Offline::default()),
+            clock: Arc::new(TestClock::standing(START)),
+            ids: Arc::new(TestIds::new(1)),
+            work_queue: None,
+            handover: Arc::new(Nobody),
+            settings: Default::default(),
+            headers: Default::default(),
+            stopping: Default::default(),
+        }
+    }
+
+    /// A run of one part; its sha256.
+    async fn land_run(engine: &Engine, sha256: &str, held: bool, state: State) {
+        let held =
+            held.then(|| Held { class: "permanent:400".to_owned(), message: "no such field".to_owned(), since: START });
+        let run = Run {
+            key: sha256.to_owned(),
+            model: "m".to_owned(),
+            max_attempts: 4,
+            deadline_s: 60,
+            parts: 1,
+            held,
+            let_go: Vec::new(),
+        };
+        let mut intake = Intake { run: Some(run), ..sample::intake(sha256, engine.rev()) };
+        (intake.state, intake.due_at, intake.lease) = (State::Read, None, None);
+        let mut part = sample::part(1, engine.rev());
+        (part.run, part.intake) = (sha256.to_owned(), sha256.to_owned());
+        part.enter(state, None, START);
+        for item in [Item::Intake(intake), Item::Part(Box::new(part))] {
+            engine.ledger.create(&item).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn runs_that_wait_for_a_person_are_counted_once_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = looking(&folder);
+        let held = async || {
+            let measured = measure(&engine).await.unwrap();
+            measured.into_iter().find_map(|(name, _, value)| (name == "HeldRuns").then_some(value))
+        };
+        assert_eq!(held().await, Some(0));
+        land_run(&engine, "goes-on", false, State::Waiting).await;
+        land_run(&engine, "nothing-waits", true, State::Settled).await;
+        assert_eq!(held().await, Some(0));
+        land_run(&engine, "waits", true, State::Waiting).await;
+        let mut second = sample::part(2, engine.rev());
+        (second.run, second.intake) = ("waits".to_owned(), "waits".to_owned());
+        second.enter(State::Waiting, None, START);
+        engine.ledger.create(&Item::Part(Box::new(second))).await.unwrap();
+        land_run(&engine, "waits-too", true, State::Waiting).await;
+        assert_eq!(held().await, Some(2));
+    }
 
     #[test]
     fn a_document_has_a_value_for_every_metric_that_it_names() {
