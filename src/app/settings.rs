@@ -97,7 +97,7 @@ pub const NAMES: &[(&str, &str, &str)] = &[
     ("GLEANER_UNCLEAR_GRACE", "15m", "how long an unclear create waits before the policy decides"),
     ("GLEANER_ON_UNCLEAR", "resubmit", "or park"),
     ("GLEANER_POLL_MIN", "10s", "first wait between two looks at a running job"),
-    ("GLEANER_POLL_MAX", "5m", "longest wait between two looks"),
+    ("GLEANER_POLL_MAX", "5m", "longest wait between two looks (at a batch job a tenth of its age, if that is longer)"),
     ("GLEANER_NOT_FOUND_GRACE", "10m", "how long 403 or 404 on a known handle is not believed"),
     ("GLEANER_BACKOFF_BASE", "2s", "back-off between attempts: base"),
     ("GLEANER_BACKOFF_MAX", "30s", "back-off between attempts: cap"),

@@ -1,9 +1,17 @@
 //! The moves of an attempt of a batch run. What becomes of its rows is its part's matter; an attempt is consumed when its
 //! part knows.
 
+use std::time::Duration;
+
 use super::{Job, Now, UNCLEAR};
 use crate::domain::job::{Fate, Lease, State};
 use crate::domain::part::{Output, Uploaded};
+
+/// A batch job is looked at again after this part of its age, where that is longer than other waits.
+const RARELY: u32 = 10;
+
+/// But no later than this.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 impl Job {
     /// Leases an attempt that waits to be sent, for its rows to be uploaded. False: it doesn't wait.
@@ -156,7 +164,11 @@ impl Job {
         if since.is_none() {
             handle.missing_since = None;
         }
+        let age = now.at.since(handle.at);
         self.schedule(now);
+        // Hours of waiting are not made shorter by looks every few minutes, each of which is a write.
+        let rarely = now.at.plus((age / RARELY).min(LONGEST_WAIT));
+        self.due_at = self.due_at.map(|due| due.max(rarely));
         if let Some(since) = since {
             let believed = since.plus(grace).max(now.first_look());
             self.due_at = self.due_at.map(|due| due.min(believed));
