@@ -14,6 +14,12 @@ use crate::domain::line::JobLine;
 use crate::domain::moves::{Ticket, fresh_handle};
 use crate::ports::gemini::CreateError;
 
+/// The class of an upload that Gemini refuses for good.
+pub const UPLOAD: &str = "operator:upload";
+
+/// The class of a batch that Gemini refuses for reasons that have nothing to do with its rows.
+pub const REFUSED: &str = "operator:refused";
+
 /// How often, a second apart, a handle is tried to be written down.
 const WRITE_DOWN_TRIES: u32 = 20;
 
@@ -163,14 +169,18 @@ pub fn operator_message(engine: &Engine, key: &KeyId, class: &str, message: &str
     let mend = match class {
         "operator:billing" => "enable billing for the key's project, or use a key of a project that Gemini serves",
         "operator:address" => "set GEMINI_BASE_URL to where Gemini is, or leave it unset",
+        UPLOAD => "look at Gemini's words; it takes files of 2 GB, and 20 GB for all files of a project",
+        REFUSED => "look at the model, and at what the key may do; no row was charged an attempt",
         ALIKE => "look at the model and the options that all lines share; those refused so far are dead letters",
         _ => &format!("set {} to a key that is valid for the Gemini API", engine.settings.keys_in),
     };
     let what = match class {
         "operator:address" => "what answers there is not Gemini".to_owned(),
+        UPLOAD => "Gemini does not take the file with a part's rows".to_owned(),
+        REFUSED => "Gemini refuses to create a batch job, and not for its rows' sake".to_owned(),
         ALIKE => "Gemini refuses one create after the other for the same reason".to_owned(),
         _ => format!("Gemini refuses the API key with the fingerprint {key}"),
     };
-    let charged = if class == ALIKE { "" } else { " No job was charged for it;" };
+    let charged = if matches!(class, ALIKE | UPLOAD | REFUSED) { "" } else { " No job was charged for it;" };
     format!("{what} ({class}): {message}\nTo mend it: {mend}.{charged} Run again afterwards.")
 }

@@ -6,7 +6,7 @@ use futures::{StreamExt, stream};
 use tracing::{info, warn};
 
 use super::batch::cut::cut;
-use super::batch::look::look;
+use super::batch::look::{find, look};
 use super::batch::part::{Out, bring_on};
 use super::batch::send::send_attempt;
 use super::engine::{Engine, Trouble};
@@ -26,6 +26,9 @@ use crate::domain::time::Millis;
 
 /// How many due items are taken at once.
 pub const PAGE: usize = 500;
+
+/// How long a run may be cut on one machine before results are collected in between.
+const LONG_CUT: Duration = Duration::from_secs(60);
 
 /// How many parts that are due are taken at once: those that find no room stay due, and must not hide others.
 const PARTS: usize = 5000;
@@ -152,6 +155,10 @@ async fn take_or_hand_over(
 ) -> Result<Taken, Trouble> {
     match hand_over_intake(engine, &intake).await? {
         true => Ok(Taken { elsewhere: true, ..Taken::default() }),
+        // Here nobody waits for the end of a tick.
+        false if intake.run.is_some() && engine.work_queue.is_none() => {
+            cut(engine, intake, until.max(engine.clock.now().plus(LONG_CUT))).await
+        }
         false if intake.run.is_some() => cut(engine, intake, until).await,
         false => take_lines(engine, gates, intake, until).await,
     }
@@ -175,6 +182,7 @@ pub(super) async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> R
     match step(&Item::Job(job.clone()), engine.clock.now()) {
         Action::Submit if job.batch.is_some() => return send_attempt(engine, gates, job).await,
         Action::Submit => {}
+        Action::FindByName => return find(engine, &job).await.map(|()| false),
         Action::Look(handles) if job.batch.is_some() => return look(engine, &job, &handles).await.map(|_| false),
         _ => return Ok(false),
     }

@@ -96,7 +96,15 @@ fn report(context: &Context, drove: &Drove) -> Result<Exit, Stop> {
     {
         return Err(Stop::Person(format!("the run is {held}.")));
     }
-    Ok(if dead + parked_elsewhere > 0 { Exit::Parked } else { Exit::Done })
+    let untaken = progress.run.as_ref().map_or(0, RunProgress::attempts_parked);
+    if untaken > 0 {
+        console.note(&format!(
+            "{} of the run is a dead letter: its output could not be taken, or not be handed on; `{}` tells. The same\ncommand tries again.",
+            count(untaken, "attempt"),
+            see(context, "dead")
+        ));
+    }
+    Ok(if dead + parked_elsewhere + untaken > 0 { Exit::Parked } else { Exit::Done })
 }
 
 /// As much of a run's key as people need.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::mask::clean;
 
 /// Characters kept of a message: a refused batch says a sentence on each of its lines that is wrong.
-const MESSAGE_CHARS: usize = 200_000;
+const MESSAGE_CHARS: usize = 2_000_000;
 /// Characters kept of a code word, a status, a reason or a quota id.
 const WORD_CHARS: usize = 120;
 /// Reasons and quota ids kept of one failure.

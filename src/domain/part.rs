@@ -10,8 +10,8 @@ use super::intake::Cursor;
 use super::job::{JobKey, Lease, Rev, State, clip};
 use super::time::Millis;
 
-/// How many attempts that cost the rows nothing (a create refused for some of its lines) a part may have; later ones
-/// are charged, so that every part ends.
+/// How many attempts that cost the rows nothing (a create refused for some of its lines) a part may have before its run
+/// waits for a person, and again after so many more.
 pub const FREE_ATTEMPTS: usize = 16;
 
 /// The class of an attempt whose create Gemini refused as too much: its rows go out in halves.
@@ -399,6 +399,12 @@ impl Part {
         self.latest().is_some_and(|latest| latest.ended.is_none() && self.pass_of(latest.number).is_none())
     }
 
+    /// Whether a pass has said what becomes of the rows of the latest attempt.
+    #[must_use]
+    pub fn passed_latest(&self) -> bool {
+        self.latest().is_some_and(|latest| self.pass_of(latest.number).is_some())
+    }
+
     /// Attempts that its open rows have used.
     #[must_use]
     pub fn tries(&self) -> u32 {
@@ -419,14 +425,12 @@ impl Part {
         !self.halved && self.latest().is_some_and(|latest| latest.number == number) && self.pass_of(number).is_none()
     }
 
-    /// Whether an attempt that ended without an outcome may still bring one.
+    /// Whether some of the rows of the latest attempt, which brought nothing, have been settled by a late result of an
+    /// earlier one: then they are to be told apart before any of them goes out again.
     #[must_use]
-    pub fn may_come_late(&self) -> bool {
-        self.attempts.iter().any(|sending| {
-            sending.ended.is_some()
-                && !sending.free
-                && !self.passes.iter().any(|passed| passed.attempt == sending.number)
-        })
+    pub fn has_settled_rows_among_open_ones(&self) -> bool {
+        let late = self.passes.iter().any(|passed| passed.late && passed.counts.succeeded > 0);
+        late && self.latest().is_some_and(|latest| latest.ended.is_some() && self.pass_of(latest.number).is_none())
     }
 
     /// What its rows have become, over all passes.

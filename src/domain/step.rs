@@ -59,6 +59,7 @@ fn step_job(job: &Job, now: Millis) -> Action {
         State::Reserving => Action::TakeOver,
         State::Unclear if job.batch.is_some() => Action::FindByName,
         State::Unclear => Action::EndGrace,
+        State::GivenUp if job.batch.is_some() && job.handles.is_empty() => Action::FindByName,
         State::GivenUp if job.batch.is_some() => look(job, now),
         State::Submitted | State::Parked => look(job, now),
         State::Done => Action::Consume,

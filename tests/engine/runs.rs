@@ -2,6 +2,7 @@
 
 mod creates;
 mod faults;
+mod found;
 mod killed;
 mod late;
 mod persons;

@@ -18,8 +18,8 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The default of [`Options::max_body`]: 64 MiB.
 pub const MAX_BODY: u64 = 64 << 20;
 
-/// How much of an error's body is read, in bytes: 1 MiB. What is behind it is dropped.
-pub const ERROR_BODY: u64 = 1 << 20;
+/// How much of an error's body is read, in bytes: 8 MiB, for a refused batch says a sentence on each line. What is behind it is dropped.
+pub const ERROR_BODY: u64 = 8 << 20;
 
 /// What the client must be told.
 pub struct Options {

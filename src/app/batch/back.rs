@@ -16,6 +16,8 @@ pub struct End<'a> {
     pub message: &'a str,
     /// Whether it costs the rows no attempt.
     pub free: bool,
+    /// How many creates it has used beyond the first: each may have been accepted, and costs its rows an attempt too.
+    pub further: u32,
 }
 
 /// Gives the rows back to the part, and ends the attempt; one with a handle that may still bring something is looked at
@@ -32,6 +34,7 @@ pub async fn hand_back(engine: &Engine, job: &Job, attempt: &Attempt, end: End<'
         };
         latest.ended = Some(ended.clone());
         latest.free = end.free;
+        latest.tries = latest.tries.saturating_add(end.further);
         if part.state == State::UnderWay {
             part.enter(State::Waiting, Some(now.at), now.at);
         }

@@ -2,7 +2,7 @@
 
 use tracing::warn;
 
-use super::look::{Seen, look_at};
+use super::look::{Seen, find, look_at};
 use super::part::look_soon;
 use super::{items, report};
 use crate::app::cancel::{Cancelled, mark};
@@ -22,13 +22,14 @@ pub async fn cancel_run(engine: &Engine, intake: Intake, reason: &str) -> Result
     mark(engine, intake, reason).await?;
     let (_, run) = items::run_of(engine, &sha256).await?;
     let parts = report::parts(engine, &run).await?;
-    let out = parts.iter().filter_map(|part| part.latest().map(|latest| (part, latest.number)));
+    // Earlier attempts that were given up may run still.
+    let out = parts.iter().flat_map(|part| part.attempts.iter().map(move |sending| (part, sending.number)));
     let keys: Vec<ItemId> =
         out.map(|(part, number)| ItemId::job(&attempt_key(&part.run, &part.part, number))).collect();
     let mut outcomes = Vec::new();
     for item in engine.ledger.get_many(&keys).await? {
         let Item::Job(job) = item else { continue };
-        if job.state.is_closed() || job.state == State::GivenUp {
+        if job.state.is_closed() {
             continue;
         }
         let outcome = cancel_attempt(engine, job.clone(), reason).await?;
@@ -56,6 +57,10 @@ pub async fn cancel_attempt(engine: &Engine, job: Job, reason: &str) -> Result<C
     if job.state == State::Done {
         return Ok(Cancelled::AlreadyFinished);
     }
+    let (job, unclear) = find_first(engine, job).await?;
+    if let Some(why) = unclear {
+        return Ok(Cancelled::StillRemote(vec![(job.key.0, why)]));
+    }
     let mut left = Vec::new();
     for handle in job.handles.iter().filter(|handle| matches!(handle.fate, Fate::Live | Fate::GivenUp)) {
         match stop(engine, &job, handle).await {
@@ -82,6 +87,24 @@ pub async fn cancel_attempt(engine: &Engine, job: Job, reason: &str) -> Result<C
         State::Done => Cancelled::AlreadyFinished,
         other => Cancelled::Ended(other),
     })
+}
+
+/// An attempt of which nobody knows whether it was created is looked for by its name first. With it, why that is not known
+/// yet: then it stays open, and is looked for on; what turns out not to be there is not sent any more.
+async fn find_first(engine: &Engine, job: Job) -> Result<(Job, Option<String>), Trouble> {
+    if !matches!(job.state, State::Reserving | State::Unclear) {
+        return Ok((job, None));
+    }
+    let unknown = "whether Gemini took it is not known yet; it is looked for until that is known";
+    if job.state == State::Reserving {
+        return Ok((job, Some(unknown.to_owned())));
+    }
+    find(engine, &job).await?;
+    match items::job(engine, &job.key).await? {
+        Some(job) if job.state == State::Unclear => Ok((job, Some(unknown.to_owned()))),
+        Some(job) => Ok((job, None)),
+        None => Ok((job, None)),
+    }
 }
 
 enum Stopped {

@@ -83,7 +83,10 @@ impl<'a> Cutting<'a> {
             self.stay().await?;
         }
         let mut reader = self.reader(cursor.offset, cursor.line);
-        while !self.lost && self.engine.clock.now() < until && !self.engine.is_stopping() {
+        // One part at least: what came before it was read for it.
+        let mut cut_one = false;
+        while !self.lost && (!cut_one || self.engine.clock.now() < until) && !self.engine.is_stopping() {
+            cut_one = true;
             let id = PartId::numbered(self.run.parts + 1);
             if let Some(part) = self.existing(&id).await? {
                 let Some(upto) = part.upto else { return Err(strange(&part)) };

@@ -1,9 +1,26 @@
 //! Letting a run go on that waits for a person.
 
+use super::items;
 use super::part::wake_run;
 use crate::app::engine::{Engine, Trouble};
 use crate::domain::intake::{Held, Intake};
+use crate::domain::job::{MESSAGE_BYTES, clip};
 use crate::domain::moves::Now;
+
+/// Has a run wait for a person.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub(super) async fn hold(engine: &Engine, sha256: &str, class: &str, message: &str) -> Result<(), Trouble> {
+    let (intake, _) = items::run_of(engine, sha256).await?;
+    let held = |at| Held { class: class.to_owned(), message: clip(message, MESSAGE_BYTES), since: at };
+    let change = |intake: &mut Intake, now: Now<'_>| {
+        let Some(run) = intake.run.as_mut().filter(|run| run.held.is_none()) else { return false };
+        run.held = Some(held(now.at));
+        true
+    };
+    engine.settle_intake(intake, change).await.map(drop)
+}
 
 /// Lets a run go on: rows of that class may die without holding it up again. None: it was not held.
 ///

@@ -13,7 +13,7 @@ use crate::app::work::hand_over_attempt;
 use crate::domain::batch::{Batch, Standing};
 use crate::domain::classify::{Met, classify};
 use crate::domain::job::{Fate, Handle, Job, State};
-use crate::domain::moves::fresh_handle;
+use crate::domain::moves::{Now, fresh_handle};
 use crate::domain::part::{Attempt, Output};
 use crate::ports::gemini::ReadError;
 
@@ -174,7 +174,7 @@ async fn note(
                 false => Some(job.clone()),
             };
             if let Some(job) = job {
-                hand_back(engine, &job, attempt, End { class, message, free: false }).await?;
+                hand_back(engine, &job, attempt, End { class, message, free: false, further: 0 }).await?;
                 super::files::delete_input(engine, &job, has_ended).await;
             }
             Ok(None)
@@ -202,14 +202,23 @@ pub async fn find(engine: &Engine, job: &Job) -> Result<(), Trouble> {
     let attempt = attempt_of(job)?;
     match listed(engine, &job.key.0).await {
         Ok(found) if !found.is_empty() => {
-            for batch in found {
+            for (others, batch) in found.into_iter().enumerate() {
                 let key = engine.gemini.creates_as().clone();
+                if others > 0 {
+                    warn!(job.key = %job.key, job.handle = batch.name, "Gemini has more than one batch job of this name: paid for twice");
+                }
                 info!(job.key = %job.key, job.handle = batch.name, "found by its name");
                 let handle = fresh_handle(batch.name, job.attempts, key, job.deadline(), engine.clock.now());
-                engine.settle(job.clone(), |job, now| job.attach(handle.clone(), &job.nonce.clone(), now)).await?;
+                let attach = |job: &mut Job, now: Now<'_>| {
+                    let news = job.attach(handle.clone(), &job.nonce.clone(), now);
+                    job.possible_duplicates += u32::from(news && others > 0);
+                    news
+                };
+                engine.settle(job.clone(), attach).await?;
             }
             Ok(())
         }
+        Ok(_) if job.state == State::GivenUp => engine.change_if(job, |job, now| job.never_listed(now)).await.map(drop),
         Ok(_) => {
             let stored = engine.change_if(job, |job, now| job.not_listed(now)).await?;
             if let Some(stored) = stored
@@ -226,10 +235,16 @@ pub async fn find(engine: &Engine, job: &Job) -> Result<(), Trouble> {
     }
 }
 
+/// How many pages of a listing are read at most: 100,000 batch jobs.
+const PAGES: usize = 1000;
+
 /// All batch jobs of that display name, from a complete listing. An error says why it is not complete.
-async fn listed(engine: &Engine, name: &str) -> Result<Vec<Batch>, String> {
+pub(super) async fn listed(engine: &Engine, name: &str) -> Result<Vec<Batch>, String> {
     let (mut found, mut token) = (Vec::new(), None);
-    loop {
+    for _ in 0..PAGES {
+        if engine.is_stopping() {
+            return Err("stopped".to_owned());
+        }
         let page = engine.gemini.list_batches(token.as_deref()).await.map_err(|error| error.to_string())?;
         found.extend(page.batches.into_iter().filter(|batch| batch.display_name.as_deref() == Some(name)));
         match page.next {
@@ -238,4 +253,5 @@ async fn listed(engine: &Engine, name: &str) -> Result<Vec<Batch>, String> {
             Some(next) => token = Some(next),
         }
     }
+    Err(format!("the listing has more than {PAGES} pages"))
 }

@@ -115,11 +115,16 @@ pub async fn bring_on(engine: &Engine, part: Part, out: &mut Out) -> Result<bool
     }
     if let Some((class, message)) = part.latest().and_then(|latest| latest.ended.clone()) {
         let too_large = class == TOO_LARGE;
-        if too_large && rows.rows > 1 && !part.may_come_late() {
-            return halve(engine, part, &rows).await;
+        let used_up = part.tries() >= run.max_attempts || (too_large && rows.rows == 1);
+        if part.has_settled_rows_among_open_ones() || (used_up && !part.passed_latest()) {
+            return sift(engine, part, (class, message), used_up).await;
         }
-        if part.tries() >= run.max_attempts || (too_large && rows.rows == 1) {
-            return use_up(engine, part, (class, message)).await;
+        if too_large && rows.rows > 1 {
+            // A late result would settle rows that are with the halves by then.
+            if attempts_are_open(engine, &part).await? {
+                return put_off(engine, part).await;
+            }
+            return halve(engine, part, &rows).await;
         }
     }
     if run.held.is_some() || !out.has_room_for(engine, rows.bytes) {
@@ -136,6 +141,20 @@ async fn lease(engine: &Engine, part: &Part) -> Result<Option<Part>, Trouble> {
     next.lease = Some(Lease { holder: engine.ids.token(), until });
     next.due_at = Some(until);
     items::replace(engine, part, next).await
+}
+
+async fn put_off(engine: &Engine, part: Part) -> Result<bool, Trouble> {
+    let mut next = part.clone();
+    next.due_at = Some(engine.clock.now().plus(LOOK_AFTER));
+    items::replace(engine, &part, next).await?;
+    Ok(false)
+}
+
+/// Whether one of a part's attempts may still bring something.
+async fn attempts_are_open(engine: &Engine, part: &Part) -> Result<bool, Trouble> {
+    let keys: Vec<ItemId> =
+        part.attempts.iter().map(|sending| ItemId::job(&attempt_key(&part.run, &part.part, sending.number))).collect();
+    Ok(engine.ledger.get_many(&keys).await?.iter().any(|job| !job.state().is_closed()))
 }
 
 async fn later(engine: &Engine, part: Part) -> Result<bool, Trouble> {
@@ -185,16 +204,22 @@ async fn look_at_attempt(engine: &Engine, part: Part, run: &Run) -> Result<bool,
             let class = job.class.clone().unwrap_or_else(|| "unknown".to_owned());
             let message = job.message.clone().unwrap_or_default();
             let attempt = items::attempt_of(&job)?.clone();
-            back::hand_back(engine, &job, &attempt, back::End { class: &class, message: &message, free: false })
-                .await?;
+            back::hand_back(
+                engine,
+                &job,
+                &attempt,
+                back::End { class: &class, message: &message, free: false, further: 0 },
+            )
+            .await?;
             Ok(true)
         }
         _ => later(engine, part).await,
     }
 }
 
-/// The rows of an attempt that brought nothing have no attempt left: a pass without output makes them dead.
-async fn use_up(engine: &Engine, part: Part, (class, message): (String, String)) -> Result<bool, Trouble> {
+/// A pass without output over an attempt that brought nothing: it leaves out what a late result has settled, and makes the
+/// rest dead when no attempt is left.
+async fn sift(engine: &Engine, part: Part, (class, message): (String, String), used_up: bool) -> Result<bool, Trouble> {
     let Some(latest) = part.latest() else { return Ok(false) };
     let mut next = part.clone();
     next.intent = Some(Intent {
@@ -202,9 +227,9 @@ async fn use_up(engine: &Engine, part: Part, (class, message): (String, String))
         output: None,
         download: 0,
         late: false,
-        blame: (exhausted(&class), message),
+        blame: (if used_up { exhausted(&class) } else { class }, message),
         announced: 0,
-        last: true,
+        last: used_up,
     });
     Ok(items::replace(engine, &part, next).await?.is_some())
 }

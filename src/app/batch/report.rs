@@ -54,7 +54,14 @@ impl RunProgress {
     /// Whether every part has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.parts.iter().all(|part| part.state.is_ended())
+        let handing_on = self.jobs.values().any(|job| job.state == State::Done);
+        !handing_on && self.parts.iter().all(|part| part.state.is_ended())
+    }
+
+    /// Attempts that are dead letters themselves: their outcome could not be taken, or not be handed on.
+    #[must_use]
+    pub fn attempts_parked(&self) -> u64 {
+        self.jobs.values().filter(|job| job.state == State::Parked).count() as u64
     }
 
     /// What doesn't add up although it must, in words: `rows = settled + open` for the run and for each of its parts.

@@ -10,8 +10,8 @@ use super::items::{self, attempt_of};
 use super::part::others_are_out;
 use super::settle;
 use crate::app::engine::{Engine, Trouble};
-use crate::app::gates::{ALIKE, Gates, Pass};
-use crate::app::send::{close, fresh_lease, ticket, write_down};
+use crate::app::gates::{Gates, Pass};
+use crate::app::send::{REFUSED, UPLOAD, close, fresh_lease, ticket, write_down};
 use crate::app::submit::SHORT;
 use crate::app::work::hand_over_attempt;
 use crate::domain::classify::{Judgement, Met, Verdict, classify, is_foreign, may_be_shared};
@@ -55,7 +55,8 @@ pub async fn send_attempt(engine: &Engine, gates: &Gates<'_>, job: Job) -> Resul
     if !job.may_try_again() {
         let class = job.class.clone().unwrap_or_else(|| "unknown".to_owned());
         let message = job.message.clone().unwrap_or_default();
-        hand_back(engine, &job, &attempt, End { class: &class, message: &message, free: false }).await?;
+        let further = job.attempts.saturating_sub(1);
+        hand_back(engine, &job, &attempt, End { class: &class, message: &message, free: false, further }).await?;
         return Ok(false);
     }
     let now = engine.clock.now();
@@ -106,8 +107,12 @@ async fn upload(engine: &Engine, gates: &Gates<'_>, job: Job, attempt: &Attempt)
             Err(error.into())
         }
         Err(UploadError::Gemini(ReadError::Refused(failure))) => {
-            let judgement = judge(&failure);
+            let mut judgement = judge(&failure);
             let message = failure.summary();
+            if judgement.verdict == Verdict::Permanent {
+                // No row is to blame, and the next part would fare alike.
+                judgement = Judgement { verdict: Verdict::Operator, class: UPLOAD.to_owned(), delay: None };
+            }
             if matches!(judgement.verdict, Verdict::Queue | Verdict::Operator) {
                 let until = gates.refused(job.mode, &job.model, &judgement, &message).await?;
                 engine
@@ -234,7 +239,8 @@ async fn refused(
     if rows == 0 {
         info!(job.key = %job.key, class = judgement.class, "refused as a whole");
         let job = engine.settle(job, |job, now| job.refused_for_good(&nonce, &judgement.class, &message, now)).await?;
-        hand_back(engine, &job, attempt, End { class: &judgement.class, message: &message, free: false }).await?;
+        hand_back(engine, &job, attempt, End { class: &judgement.class, message: &message, free: false, further: 0 })
+            .await?;
         delete_input(engine, &job, true).await;
         return Ok(());
     }
@@ -272,7 +278,7 @@ async fn shared(
         };
         return engine.settle(job, again).await.map(drop);
     }
-    let judgement = Judgement { verdict: Verdict::Operator, class: ALIKE.to_owned(), delay: None };
+    let judgement = Judgement { verdict: Verdict::Operator, class: REFUSED.to_owned(), delay: None };
     close(engine, gates, job, &judgement, message).await.map(drop)
 }
 
@@ -301,7 +307,7 @@ async fn too_much(
     if job.state != State::Retryable {
         return Ok(());
     }
-    hand_back(engine, &job, attempt, End { class: TOO_LARGE, message, free: true }).await?;
+    hand_back(engine, &job, attempt, End { class: TOO_LARGE, message, free: true, further: 0 }).await?;
     delete_input(engine, &job, true).await;
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! What a pass is to be made of is written on the part before it begins. So there is one pass of a part at a time, two
 //! workers make the same files, and an object under `results/` never turns out not to count.
 
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::files::{NoOutput, alike, bring_down, delete_input};
 use super::items::{self, attempt_of};
@@ -219,9 +219,15 @@ async fn add(engine: &Engine, part: &Part, passed: Passed, job: &Job) -> Result<
     let mut next = part.clone();
     next.intent = None;
     let refused = job.handles.iter().all(|handle| handle.fate != Fate::Won);
-    let free = refused && part.attempts.iter().filter(|sending| sending.free).count() < FREE_ATTEMPTS;
     if let Some(sending) = next.attempts.iter_mut().find(|sending| sending.number == passed.attempt) {
-        sending.free |= free;
+        sending.free |= refused;
+    }
+    let free = next.attempts.iter().filter(|sending| sending.free).count();
+    if refused && free.is_multiple_of(FREE_ATTEMPTS) {
+        let class = job.class.clone().unwrap_or_default();
+        let message = job.message.clone().unwrap_or_default();
+        super::hold::hold(engine, &part.intake, &class, &message).await?;
+        error!(run = part.run, part = %part.part, refusals = free, "Gemini refuses one line after the other: the run waits for a person");
     }
     if next.state == State::Discarded {
         // They were given up with their run, and have come all the same.

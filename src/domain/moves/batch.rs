@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Job, Now, UNCLEAR};
 use crate::domain::job::{Fate, Lease, State};
 use crate::domain::part::{Output, Uploaded};
+use crate::domain::policy::LATER_LOOKS;
 
 /// A batch job is looked at again after this part of its age, where that is longer than other waits.
 const RARELY: u32 = 10;
@@ -75,9 +76,18 @@ impl Job {
         true
     }
 
+    /// A given-up attempt without a handle is not in the list a day later either: it is over.
+    pub fn never_listed(&mut self, now: Now<'_>) -> bool {
+        if self.state != State::GivenUp || !self.handles.is_empty() {
+            return false;
+        }
+        self.enter(State::Discarded, None, now.at);
+        true
+    }
+
     /// No listing could be read to its end: again later, and nothing is known.
     pub fn listing_failed(&mut self, now: Now<'_>) -> bool {
-        if self.state != State::Unclear {
+        if !matches!(self.state, State::Unclear | State::GivenUp) {
             return false;
         }
         self.due_at = Some(now.at.plus(now.policy.gate_wait));
@@ -128,7 +138,8 @@ impl Job {
     /// It has ended without an outcome for its rows, which its part has taken back. Given-up handles are looked at twice
     /// more; without one it is over.
     pub fn rows_went_back(&mut self, class: &str, message: &str, now: Now<'_>) -> bool {
-        if self.state.is_closed() || self.state == State::GivenUp {
+        // One that is done has an outcome after all, which is taken.
+        if self.state.is_closed() || matches!(self.state, State::GivenUp | State::Done) {
             return false;
         }
         self.blame(class, message);
@@ -140,6 +151,10 @@ impl Job {
         }
         match self.next_later_look() {
             Some(later) => self.enter(State::GivenUp, Some(later), now.at),
+            // It was perhaps created, and shows up in the list one day.
+            None if self.maybe_accepted && self.handles.is_empty() => {
+                self.enter(State::GivenUp, Some(now.at.plus(LATER_LOOKS[0])), now.at);
+            }
             None => self.enter(State::Discarded, None, now.at),
         }
         true
@@ -157,6 +172,14 @@ impl Job {
 
     fn is_not_ended(&mut self, id: &str, missing: Option<Now<'_>>, now: Now<'_>) {
         let grace = now.policy.not_found_grace;
+        let given_up = self.handles.iter_mut().find(|handle| handle.id == id && handle.fate == Fate::GivenUp);
+        if let Some(handle) = given_up.filter(|_| self.state == State::Submitted) {
+            // One of its later looks, beside a handle that lives.
+            handle.looks = handle.looks.saturating_add(1);
+            handle.polls = 0;
+            self.schedule(now);
+            return;
+        }
         let live = self.handles.iter_mut().find(|handle| handle.id == id && handle.fate == Fate::Live);
         let Some(handle) = live.filter(|_| self.state == State::Submitted) else { return };
         handle.polls = handle.polls.saturating_add(1);
