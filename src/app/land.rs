@@ -350,5 +350,11 @@ async fn scan_rows(header: Header, mut reader: LineReader<'_>, shown: &str) -> R
         }
         scan.lines += 1;
     }
+    if scan.lines > 0 && scan.bad_lines == scan.lines {
+        let first = scan.bad.first().cloned().unwrap_or_default();
+        return Err(LandError::Unusable(format!(
+            "{shown}: none of its lines is a row of a batch run; the first one: {first}"
+        )));
+    }
     Ok(scan)
 }

@@ -66,6 +66,9 @@ pub fn parse_row(line: &[u8], header: &Header) -> Result<Option<RowLine>, LineEr
     let Some(Member { value: Json::Object(request), .. }) = fields.object("request")? else {
         return Err(fields.bad("request", "missing; every row has one"));
     };
+    if member(request, "model").is_some() {
+        return Err(fields.bad("request.model", "a run has one model: gleaner.model in its header, or GLEANER_MODEL"));
+    }
     check_contents(&fields, request)?;
     let unsent = members.iter().filter(|field| field.name != "key" && field.name != "request");
     let (request, asks) = merged(request, header);
@@ -212,6 +215,7 @@ mod tests {
         bad(r#"{"key": "a", "request": {"contents": []}}"#, "must not be empty");
         bad(r#"{"key": "a", "request": {"contents": [{}], "contents": [{}]}}"#, "contents");
         bad(r#"{"key": "a", "expect": {}, "request": {"contents": [{}]}}"#, "expect: a row has");
+        bad(r#"{"key": "a", "request": {"model": "x", "contents": [{}]}}"#, "request.model: a run has one model");
         bad(r#"{"gleaner": {}}"#, "options stand alone");
         bad("[]", "must be a JSON object");
         bad("{\"key\": ", "column");

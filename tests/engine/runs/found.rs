@@ -39,7 +39,7 @@ async fn a_run_that_is_cancelled_after_a_give_up_counts_no_row_twice() {
     assert_eq!(progress.run.as_ref().unwrap().attempts(), 2);
     let outcomes = cancel_run(&world.engine, progress.intake, "no").await.unwrap();
     assert_eq!(
-        (outcomes.len(), world.requests("cancel-batch").await),
+        (outcomes.len(), world.requests("batch-cancel").await),
         (2, 2),
         "the earlier attempt runs still: {outcomes:?}"
     );
@@ -172,5 +172,58 @@ async fn creates_that_stay_unclear_cost_their_rows_attempts() {
     let progress = world.until_over(&run).await;
     let books = audit(&world.engine, &progress, &text).await;
     assert_eq!(books.dead.len(), 5);
-    assert!(world.requests("create-batch").await <= 4, "{}", world.requests("create-batch").await);
+    assert!(world.requests("batch-create").await <= 4, "{}", world.requests("batch-create").await);
+}
+
+#[tokio::test]
+async fn an_output_that_came_down_short_costs_no_row_an_attempt() {
+    for fault in ["download-cut-silent=0.5", "download-cut=0.5", "download-cut-chunked=0.5", "download-503-middle=0.5"]
+    {
+        let world = World::with(&[fault], Config { seed: 3, ..Config::default() }, in_parts_of(20)).await;
+        let text = rows(120);
+        let run = land_run(&world, &text).await;
+        let progress = world.until_over(&run).await;
+        let books = audit(&world.engine, &progress, &text).await;
+        assert_eq!((books.values.len(), world.accepted().await), (120, 6), "{fault}");
+        assert!(world.requests("download").await > 6, "{fault} was never met");
+    }
+}
+
+#[tokio::test]
+async fn what_is_missing_from_an_output_twice_is_believed() {
+    let world = World::with(&["output-missing=1"], Config::default(), in_parts_of(50)).await;
+    let text = rows(50);
+    let run = land_run(&world, &text).await;
+    for _ in 0..6 {
+        world.tick().await;
+        world.skip().await;
+    }
+    world.set_faults(&[]).await;
+    let progress = world.until_over(&run).await;
+    let books = audit(&world.engine, &progress, &text).await;
+    assert_eq!(books.values.len(), 50);
+    assert!(books.values.values().any(|(_, attempt)| *attempt > 1), "nothing was missing");
+    let first = &progress.run.as_ref().unwrap().parts[0].passes[0];
+    assert!(first.counts.missing > 0 && first.counts.missing < 50, "{first:?}");
+}
+
+#[tokio::test]
+async fn an_unclear_create_is_found_on_any_page_of_the_list() {
+    let world = World::with(&["create-drop=1"], Config::default(), in_parts_of(1)).await;
+    // 130 batch jobs, all of them unclear: the list has two pages of 100.
+    let mut engine = world.second();
+    engine.settings.parts.at_once = 1000;
+    let text = rows(130);
+    let run = land_run(&world, &text).await;
+    for _ in 0..40 {
+        drop(tick_of(&engine).await);
+        world.advance(MINUTE);
+        if world.accepted().await >= 130 {
+            break;
+        }
+    }
+    world.set_faults(&[]).await;
+    let progress = world.until_over_by(&[&engine], &run).await;
+    audit(&world.engine, &progress, &text).await;
+    assert_eq!((world.accepted().await, progress.tally.possible_duplicates), (130, 0));
 }
