@@ -10,7 +10,6 @@ use super::outcome::Stop;
 use super::table::{brief, count, plain};
 use crate::app::batch::report::RunProgress;
 use crate::app::report::Progress;
-use crate::domain::dead::ROWS_OF_A_CLASS;
 use crate::domain::gate::{EVERYTHING, Gate};
 use crate::domain::intake::Run;
 use crate::domain::job::{Fate, Job, State};
@@ -150,7 +149,8 @@ fn details(context: &Context, progress: &Progress, gates: &[Gate], now: Millis) 
     }
     // The counts come first: the end of the line is cut off on a narrow terminal, and Gemini's words are long.
     let held = gates.iter().filter_map(|gate| closed(context, gate, now));
-    let held = held.chain(progress.run.as_ref().and_then(|run| waits_for_person(context, &run.run)));
+    let waiting = progress.run.as_ref().filter(|run| !run.is_over());
+    let held = held.chain(waiting.and_then(|run| waits_for_person(context, &run.run)));
     std::iter::once(parts.join(", ")).filter(|counts| !counts.is_empty()).chain(held).collect::<Vec<_>>().join("; ")
 }
 
@@ -221,7 +221,7 @@ pub fn waits_for_person(context: &Context, run: &Run) -> Option<String> {
     let held = run.held.as_ref()?;
     let start: String = run.key.chars().take(12).collect();
     Some(plain(&format!(
-        "held: more than {ROWS_OF_A_CLASS} of its rows died as {} ({}). `{}` sends the rest all the same",
+        "held: its rows die or are refused one after the other as {} ({}). `{}` lets the rest go out all the same",
         held.class,
         shortened(&held.message),
         see(context, &format!("resume {start}"))

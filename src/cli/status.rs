@@ -139,6 +139,8 @@ fn as_json(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake
         "states": states,
         "waiting": status.waiting,
         "bad_lines": of(status, Kind::BadLine, State::Parked).0,
+        "dead_rows": of(status, Kind::DeadRow, State::Parked).0,
+        "dead_groups": of(status, Kind::DeadGroup, State::Parked).0,
         "paused": paused,
         "gates": gates.iter().filter(|gate| gate.name != EVERYTHING).map(|gate| json!({
             "name": gate.name, "closed": closed(context, gate, status.at).is_some(),
@@ -188,6 +190,13 @@ fn notes(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake])
     let bad = of(status, Kind::BadLine, State::Parked).0;
     if bad > 0 {
         add(format!("{}: `{}`", count(bad, "bad line"), see(context, "dead --class bad_line")));
+    }
+    let (rows, groups) = (of(status, Kind::DeadRow, State::Parked).0, of(status, Kind::DeadGroup, State::Parked).0);
+    if rows > 0 {
+        add(format!("{} of batch runs: `{}`", count(rows, "dead row"), see(context, "dead")));
+    }
+    if groups > 0 {
+        add(format!("{} of rows that died alike: `{}`", count(groups, "group"), see(context, "dead")));
     }
     let held: Vec<String> = gates.iter().filter_map(|gate| closed(context, gate, status.at)).collect();
     for held in &held {
