@@ -8,7 +8,7 @@ use crate::app::engine::Trouble;
 use crate::ports::objects::Objects;
 
 /// How much is read at once, in bytes: what a block holds unless a line is longer.
-pub const BLOCK: u64 = 4 << 20;
+pub const BLOCK: u64 = 2 << 20;
 
 /// The longest line that is held, in bytes: an answer may hold images, and a function has 512 MB.
 pub const LONGEST: usize = 64 << 20;
@@ -39,16 +39,16 @@ pub enum Block {
     },
 }
 
-/// The blocks of an object, one after the other.
+/// The blocks of an object, one after the other. What is read is handed on as it is: the beginning of a line that is cut
+/// by the end of a block is read once more with the next one.
 #[derive(Debug)]
 pub struct Blocks {
     objects: Arc<dyn Objects>,
     name: String,
-    /// Where what is held begins.
+    /// Where the next block begins.
     at: u64,
-    held: BytesMut,
     at_end: bool,
-    longest: usize,
+    longest: u64,
 }
 
 impl Blocks {
@@ -62,7 +62,7 @@ impl Blocks {
     #[must_use]
     pub fn from(objects: &Arc<dyn Objects>, name: &str, at: u64) -> Self {
         let objects = Arc::clone(objects);
-        Self { objects, name: name.to_owned(), at, held: BytesMut::new(), at_end: false, longest: LONGEST }
+        Self { objects, name: name.to_owned(), at, at_end: false, longest: LONGEST as u64 }
     }
 
     /// The next block. None: the object has ended.
@@ -70,58 +70,52 @@ impl Blocks {
     /// # Errors
     /// Trouble with the object.
     pub async fn next(&mut self) -> Result<Option<Block>, Trouble> {
-        let mut searched = 0;
-        loop {
-            let fresh = self.held.get(searched..).unwrap_or_default();
-            let newline = fresh.iter().rposition(|byte| *byte == b'\n').map(|place| searched + place + 1);
-            match newline {
-                // A block is worth its while when it is about as long as what is read at once.
-                Some(length) if self.held.len() as u64 >= BLOCK || self.at_end => return Ok(Some(self.take(length))),
-                _ if self.at_end => {
-                    let length = self.held.len();
-                    return Ok((length > 0).then(|| self.take(length)));
-                }
-                None if self.held.len() > self.longest => return self.skip().await.map(Some),
-                _ => {}
+        let mut length = BLOCK;
+        while !self.at_end {
+            let chunk = self.read(self.at, length).await?;
+            self.at_end = (chunk.len() as u64) < length;
+            if self.at_end {
+                return Ok((!chunk.is_empty()).then(|| self.take(chunk)));
             }
-            searched = newline.map_or(self.held.len(), |_| 0);
-            self.fill().await?;
+            if let Some(newline) = memchr::memrchr(b'\n', &chunk) {
+                return Ok(Some(self.take(chunk.slice(..=newline))));
+            }
+            if length > self.longest {
+                return self.skip(chunk).await.map(Some);
+            }
+            length = (length * 4).min(self.longest + 1);
         }
+        Ok(None)
     }
 
-    async fn fill(&mut self) -> Result<(), Trouble> {
-        let from = self.at + self.held.len() as u64;
-        let chunk = self.objects.read(&self.name, from..from + BLOCK).await?;
-        self.at_end = chunk.is_empty();
-        self.held.extend_from_slice(&chunk);
-        Ok(())
+    async fn read(&self, at: u64, length: u64) -> Result<Bytes, Trouble> {
+        Ok(self.objects.read(&self.name, at..at + length).await?)
     }
 
-    fn take(&mut self, length: usize) -> Block {
-        let bytes = self.held.split_to(length).freeze();
+    fn take(&mut self, bytes: Bytes) -> Block {
         let at = self.at;
-        self.at += length as u64;
+        self.at += bytes.len() as u64;
         Block::Lines { at, bytes }
     }
 
-    /// Passes over a line that is too long to be held.
-    async fn skip(&mut self) -> Result<Block, Trouble> {
+    /// Passes over a line that is too long to be held, and begins with `chunk`.
+    async fn skip(&mut self, mut chunk: Bytes) -> Result<Block, Trouble> {
         let at = self.at;
-        let head = Bytes::copy_from_slice(self.held.get(..ENDS).unwrap_or_default());
+        let head = chunk.slice(..ENDS.min(chunk.len()));
         let mut tail = BytesMut::new();
         loop {
-            let newline = self.held.iter().position(|byte| *byte == b'\n');
-            let seen = newline.unwrap_or(self.held.len());
-            tail.extend_from_slice(self.held.get(seen.saturating_sub(ENDS)..seen).unwrap_or_default());
-            let surplus = tail.len().saturating_sub(ENDS);
-            tail.advance(surplus);
-            let passed = seen + usize::from(newline.is_some());
-            self.held.advance(passed);
-            self.at += passed as u64;
+            let newline = memchr::memchr(b'\n', &chunk);
+            let seen = newline.unwrap_or(chunk.len());
+            tail.extend_from_slice(chunk.get(seen.saturating_sub(ENDS)..seen).unwrap_or_default());
+            tail.advance(tail.len().saturating_sub(ENDS));
+            self.at += (seen + usize::from(newline.is_some())) as u64;
             if newline.is_some() || self.at_end {
+                // What is behind the line is read anew.
+                self.at_end &= newline.is_none();
                 return Ok(Block::Oversized { at, length: self.at - at, head, tail: tail.freeze() });
             }
-            self.fill().await?;
+            chunk = self.read(self.at, BLOCK).await?;
+            self.at_end = (chunk.len() as u64) < BLOCK;
         }
     }
 }
@@ -132,7 +126,7 @@ mod tests {
     use crate::adapters::local::folder::FolderObjects;
     use crate::domain::time::Millis;
 
-    async fn blocks(text: &[u8], longest: usize) -> Vec<Block> {
+    async fn blocks(text: &[u8], longest: u64) -> Vec<Block> {
         let dir = tempfile::tempdir().unwrap();
         let objects: Arc<dyn Objects> = Arc::new(FolderObjects::open(dir.path(), Millis(0)).unwrap());
         objects.put("o", Bytes::copy_from_slice(text)).await.unwrap();
@@ -149,7 +143,7 @@ mod tests {
         let line = format!("{}\n", "x".repeat(1_000_000));
         let text = format!("{}{}\nlast without an ending", line.repeat(11), "y".repeat(9_000_000));
         let mut seen = Vec::new();
-        let all = blocks(text.as_bytes(), LONGEST).await;
+        let all = blocks(text.as_bytes(), LONGEST as u64).await;
         assert!(all.len() > 2);
         for (n, block) in all.iter().enumerate() {
             let Block::Lines { at, bytes } = block else { panic!("{block:?}") };
@@ -158,7 +152,7 @@ mod tests {
             seen.extend_from_slice(bytes);
         }
         assert_eq!(seen, text.as_bytes());
-        assert!(blocks(b"", LONGEST).await.is_empty());
+        assert!(blocks(b"", LONGEST as u64).await.is_empty());
     }
 
     #[tokio::test]

@@ -227,7 +227,7 @@ impl<'a> Cutting<'a> {
                 && let ReadingRow::Row(row) = rows.read(&raw)
             {
                 sent += 1;
-                outlet.write(row.to_line().as_bytes()).await;
+                outlet.write(row.to_line()).await;
             }
         }
         let expected = upto.jobs - from.jobs;

@@ -35,8 +35,9 @@ impl Outlet {
         Self { objects: Arc::clone(objects), name, written: 0, under_way: None }
     }
 
-    /// Writes on.
-    pub async fn write(&mut self, bytes: &[u8]) {
+    /// Writes on. A long piece is passed on as it is.
+    pub async fn write(&mut self, bytes: impl Into<Bytes>) {
+        let bytes = bytes.into();
         if bytes.is_empty() {
             return;
         }
@@ -100,8 +101,13 @@ fn feed() -> (Feed, Fed) {
 
 impl Feed {
     /// Passes bytes on. A reader that went away has its own error: it is not told here.
-    async fn write(&mut self, bytes: &[u8]) {
-        self.gathered.extend_from_slice(bytes);
+    async fn write(&mut self, bytes: Bytes) {
+        if bytes.len() >= PIECE {
+            self.pass_on().await;
+            self.send(Ok(Some(bytes))).await;
+            return;
+        }
+        self.gathered.extend_from_slice(&bytes);
         if self.gathered.len() >= PIECE {
             self.pass_on().await;
         }
@@ -164,8 +170,11 @@ mod tests {
         let (mut feed, mut fed) = feed();
         let bytes: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
         let write = async {
-            for piece in bytes.chunks(700_001) {
-                feed.write(piece).await;
+            for piece in [700_001, 1_299_999, 1_000_000].iter().scan(0, |at, length| {
+                *at += length;
+                Some(bytes[*at - length..*at].to_vec())
+            }) {
+                feed.write(piece.into()).await;
             }
             feed.end().await;
         };
@@ -179,7 +188,7 @@ mod tests {
     async fn half_of_it_is_an_error() {
         for told in [true, false] {
             let (mut feed, mut fed) = feed();
-            feed.write(b"half").await;
+            feed.write(Bytes::from_static(b"half")).await;
             if told {
                 feed.fail(io::Error::other("no more")).await;
             }

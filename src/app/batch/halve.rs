@@ -32,7 +32,7 @@ pub(super) async fn halve(engine: &Engine, part: Part, rows: &Rows) -> Result<bo
                 continue;
             }
             let side = if seen < first { &mut left } else { &mut right };
-            side.write(line).await;
+            side.write(bytes.slice_ref(line)).await;
             seen += 1;
         }
     }

@@ -154,8 +154,8 @@ impl Making<'_> {
         let mut judged = std::pin::pin!(judged.buffered(cores()));
         while let Some(judged) = judged.try_next().await? {
             let merged = pass.merge(judged)?;
-            results.write(&merged.results).await;
-            recovered.write(&merged.recovered).await;
+            results.write(merged.results).await;
+            recovered.write(merged.recovered).await;
         }
         Ok(())
     }
@@ -196,8 +196,8 @@ impl Making<'_> {
                 Pass::skip(start, end)
             };
             let (retry_lines, dead_lines) = pass.count(rest)?;
-            retry.write(&retry_lines).await;
-            dead.write(&dead_lines).await;
+            retry.write(retry_lines).await;
+            dead.write(dead_lines).await;
         }
         Ok((pass, retry.close().await?, dead.close().await?))
     }
