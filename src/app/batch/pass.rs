@@ -237,9 +237,9 @@ fn blocks(objects: &Arc<dyn Objects>, name: &str) -> impl futures::Stream<Item =
     })
 }
 
-/// How many blocks are under way at once: one for each core, and one that is being read.
+/// How many blocks are under way at once: for each core one that it works on, and one that is being read.
 fn cores() -> usize {
-    std::thread::available_parallelism().map_or(2, |cores| cores.get().min(8)) + 1
+    std::thread::available_parallelism().map_or(2, |cores| cores.get().min(8)) * 2
 }
 
 /// Runs work that keeps a core busy where it holds up nothing else.
