@@ -12,11 +12,19 @@ use crate::domain::part::{Part, Rows};
 use crate::ports::ledger::CreateError;
 
 /// Makes two parts of the open rows of one, each with half of them; the whole is settled with what it has settled itself.
-/// The halves' objects and items are made first, under names that say what they are.
+/// That it is halved is written first: whatever comes between, a cancel too, the halves are made and then go their own way.
 ///
 /// # Errors
 /// Trouble; it is made again.
-pub(super) async fn halve(engine: &Engine, part: Part, rows: &Rows) -> Result<bool, Trouble> {
+pub(super) async fn halve(engine: &Engine, mut part: Part, rows: &Rows) -> Result<bool, Trouble> {
+    if !part.halved {
+        let mut next = part.clone();
+        next.halved = true;
+        match items::replace(engine, &part, next).await? {
+            Some(halved) => part = halved,
+            None => return Ok(false),
+        }
+    }
     let first = rows.rows / 2;
     let ids = part.part.halves();
     let names = ids.each_ref().map(|id| format!("runs/{}/{id}.jsonl", part.run));
@@ -73,7 +81,6 @@ pub(super) async fn halve(engine: &Engine, part: Part, rows: &Rows) -> Result<bo
     }
     warn!(run = part.run, part = %part.part, rows = rows.rows, "Gemini does not take it whole: it goes out in halves");
     let mut next = part.clone();
-    next.halved = true;
     next.enter(State::Settled, None, now);
     Ok(items::replace(engine, &part, next).await?.is_some())
 }

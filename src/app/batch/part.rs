@@ -107,6 +107,9 @@ pub async fn bring_on(engine: &Engine, part: Part, out: &mut Out) -> Result<bool
     if part.is_out() {
         return look_at_attempt(engine, part, &run).await;
     }
+    if let Some(rows) = part.rows_left().filter(|_| part.halved) {
+        return halve(engine, part, &rows).await;
+    }
     let Some(rows) = part.rows_left() else { return settle(engine, part, State::Settled, 0).await };
     if let Some(reason) = &intake.cancelled {
         info!(run = part.run, part = %part.part, rows = rows.rows, reason, "discarded with its run");

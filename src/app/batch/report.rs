@@ -1,6 +1,6 @@
 //! How far a run is, from the items of its parts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::app::engine::{Engine, Trouble};
 use crate::app::report::Tally;
@@ -103,6 +103,8 @@ fn moved(parts: &[Part], part: &Part) -> u64 {
 /// Trouble with the ledger; a part that is missing.
 pub async fn parts(engine: &Engine, run: &Run) -> Result<Vec<Part>, Trouble> {
     let mut wanted: Vec<PartId> = (1..=run.parts).map(PartId::numbered).collect();
+    // The halves of a part that is just being halved may not be there yet.
+    let mut coming: HashSet<PartId> = HashSet::new();
     let mut found: HashMap<PartId, Part> = HashMap::new();
     while !wanted.is_empty() {
         let ids: Vec<ItemId> = wanted.iter().map(|part| ItemId::part(&run.key, part)).collect();
@@ -111,10 +113,11 @@ pub async fn parts(engine: &Engine, run: &Run) -> Result<Vec<Part>, Trouble> {
             let Item::Part(part) = item else { continue };
             if part.halved {
                 halves.extend(part.part.halves());
+                coming.extend(part.part.halves().into_iter().filter(|_| !part.state.is_closed()));
             }
             found.insert(part.part.clone(), *part);
         }
-        if let Some(missing) = wanted.iter().find(|part| !found.contains_key(part)) {
+        if let Some(missing) = wanted.iter().find(|part| !found.contains_key(*part) && !coming.contains(*part)) {
             return Err(Trouble::NeedsPerson(format!("part {missing} of the run {} is not in the ledger", run.key)));
         }
         wanted = halves;
