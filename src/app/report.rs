@@ -251,7 +251,7 @@ fn letter(item: &Item) -> Option<Dead> {
     match item {
         Item::Job(job) => Some(Dead {
             id: job.key.to_string(),
-            run: None,
+            run: job.batch.as_ref().map(|attempt| attempt.run.clone()),
             key: None,
             class: job.class.clone().unwrap_or_default(),
             message: job.message.clone().unwrap_or_default(),
