@@ -155,8 +155,12 @@ pub async fn work(engine: &Engine, inbox: &dyn Inbox, work: &Work, until: Millis
             Some(Item::Intake(intake)) if intake.run.is_some() => cut(engine, intake, until).await.map(drop),
             Some(Item::Intake(intake)) => take_lines(engine, &Gates::new(engine), intake, until).await.map(drop),
             Some(Item::Part(part)) => bring_on_part(engine, *part).await,
-            Some(Item::Job(mut job)) if job.batch.is_some() && job.lease.is_none() && !job.state.is_closed() => {
-                job.due_at = Some(engine.clock.now());
+            // It was put off when it was handed over; a lease that ran out is nobody's any more.
+            Some(Item::Job(mut job)) if job.batch.is_some() && !job.state.is_closed() => {
+                let now = engine.clock.now();
+                if job.lease.as_ref().is_none_or(|lease| lease.until <= now) {
+                    job.due_at = Some(now);
+                }
                 bring_on(engine, Item::Job(job)).await
             }
             Some(item) => bring_on(engine, item).await,
