@@ -243,7 +243,9 @@ async fn mend(engine: &Engine, mut part: Part, number: usize, passed: &Passed) -
     let object = passed.object(&part.run, &part.part, File::Recovered);
     let mut blocks = Blocks::from(&engine.objects, &object, passed.mended);
     while let Some(block) = blocks.next().await? {
-        let Block::Lines { at, bytes } = block else { continue };
+        let Block::Lines { at, bytes } = block else {
+            return Err(Trouble::NeedsPerson(format!("{object} has a line that is longer than any row's")));
+        };
         for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let row: Recovered<'_> = serde_json::from_slice(line)
                 .map_err(|error| Trouble::NeedsPerson(format!("{object} can't be read: {error}")))?;

@@ -141,7 +141,9 @@ pub async fn refused_rows(
     let mut blocks = Blocks::of(&engine.objects, &attempt.rows_at);
     let (mut number, mut rows, mut text) = (0, 0, Vec::new());
     while let Some(block) = blocks.next().await? {
-        let Block::Lines { bytes, .. } = block else { continue };
+        let Block::Lines { bytes, .. } = block else {
+            return Err(Trouble::NeedsPerson(format!("{} has a line that is longer than any row", attempt.rows_at)));
+        };
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             number += 1;
             let Some(message) = lines.get(&number) else { continue };
