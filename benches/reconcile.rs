@@ -146,6 +146,7 @@ fn program(folder: &Path) {
         clock: Arc::new(SystemClock),
         ids: Arc::new(SystemIds),
         work_queue: None,
+        left_work: None,
         handover: Arc::new(Nobody),
         settings: Settings::default(),
         headers: Headers::default(),

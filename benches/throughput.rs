@@ -124,6 +124,9 @@ impl Ledger for Counting {
     async fn by_handle(&self, handle: &str) -> Result<Option<ItemId>, LedgerError> {
         self.read().by_handle(handle).await
     }
+    async fn forget(&self, now: Millis, limit: usize) -> Result<u64, LedgerError> {
+        self.wrote().forget(now, limit).await
+    }
 }
 
 fn engine(folder: &Path, base_url: &str) -> (Engine, Arc<Counting>) {
@@ -139,6 +142,7 @@ fn engine(folder: &Path, base_url: &str) -> (Engine, Arc<Counting>) {
         clock: Arc::new(SystemClock),
         ids: Arc::new(SystemIds),
         work_queue: None,
+        left_work: None,
         handover: Arc::new(Nobody),
         settings,
         headers: Headers::default(),

@@ -71,6 +71,8 @@ pub struct Engine {
     pub ids: Arc<dyn Ids>,
     /// Where work is handed over that takes longer than a tick has; none: it is done here.
     pub work_queue: Option<Arc<dyn Queue>>,
+    /// Work that others left for this process to do: that of the events which came. None: somebody else does it.
+    pub left_work: Option<Arc<dyn Queue>>,
     /// Who waits for results.
     pub handover: Arc<dyn Handover>,
     /// Settings.

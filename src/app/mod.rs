@@ -20,4 +20,5 @@ pub mod settings;
 pub mod submit;
 pub mod take;
 pub mod tick;
+pub mod webhook;
 pub mod work;

@@ -163,7 +163,7 @@ impl Status {
                 Kind::Job => !count.state.is_ended(),
                 Kind::Intake => count.state == State::Reading,
                 Kind::Part => !count.state.is_closed(),
-                Kind::Gate | Kind::BadLine | Kind::DeadRow | Kind::DeadGroup => false,
+                Kind::Gate | Kind::BadLine | Kind::DeadRow | Kind::DeadGroup | Kind::Event | Kind::Stray => false,
             };
             is_open && count.items > 0
         };
@@ -293,7 +293,7 @@ fn letter(item: &Item) -> Option<Dead> {
             first_seen: group.first_seen.to_string(),
             last_seen: group.since.to_string(),
         }),
-        Item::Intake(_) | Item::Gate(_) | Item::Part(_) => None,
+        Item::Intake(_) | Item::Gate(_) | Item::Part(_) | Item::Event(_) | Item::Stray(_) => None,
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Settings {
     pub on_result_timeout: Duration,
     /// Where runs are split into parts, and how many go out at once.
     pub parts: Parts,
+    /// How Gemini calls back.
+    pub webhook: Webhook,
     /// The waits and choices behind a job's moves.
     pub policy: Policy,
 }
@@ -59,10 +61,26 @@ impl Default for Settings {
             http_timeout: Duration::from_secs(60),
             on_result_timeout: Duration::from_secs(10 * 60),
             parts: Parts::default(),
+            webhook: Webhook::default(),
             policy: Policy::default(),
         }
     }
 }
+
+/// How Gemini calls back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Webhook {
+    /// `GLEANER_WEBHOOK_URL`: where the event of each job is to be sent. None: nowhere, or to the webhooks that are
+    /// registered.
+    pub url: Option<String>,
+    /// `GLEANER_WEBHOOK_KEYS`: where Gemini's public keys are. None: at [`KEYS_PATH`] of `GEMINI_BASE_URL`.
+    pub keys: Option<String>,
+    /// `GLEANER_WEBHOOK_AUDIENCE`: whom tokens must be for. None: for anybody.
+    pub audience: Option<String>,
+}
+
+/// Where Gemini's public keys are (<https://ai.google.dev/gemini-api/docs/webhooks>).
+pub const KEYS_PATH: &str = "/.well-known/jwks.json";
 
 /// How batch runs go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +127,13 @@ pub const NAMES: &[(&str, &str, &str)] = &[
     ("GLEANER_PART_BYTES", "1900MB", "the same: bytes; Gemini takes files of at most 2 GB"),
     ("GLEANER_PART_TOKENS", "2500000", "the same: estimated tokens; Gemini bounds those that wait, by tier"),
     ("GLEANER_BATCH_JOBS", "100", "batch jobs under way at once"),
+    (
+        "GLEANER_WEBHOOK_URL",
+        "",
+        "where Gemini is to send the event of each job; unset for none, or for registered webhooks",
+    ),
+    ("GLEANER_WEBHOOK_KEYS", "", "where Gemini's public keys are [/.well-known/jwks.json of GEMINI_BASE_URL]"),
+    ("GLEANER_WEBHOOK_AUDIENCE", "", "whom tokens that sign events must be for; unset for anybody"),
     ("GLEANER_LOG", "warn", "log filter for standard error, such as info or gleaner=debug"),
 ];
 
@@ -133,6 +158,11 @@ impl Settings {
         number(source, "GLEANER_PART_TOKENS", 1..=u64::MAX, &mut self.parts.tokens)?;
         number(source, "GLEANER_BATCH_JOBS", 1..=10_000, &mut self.parts.at_once)?;
         bytes(source, "GLEANER_PART_BYTES", &mut self.parts.bytes)?;
+        url(source, "GLEANER_WEBHOOK_URL", &mut self.webhook.url)?;
+        url(source, "GLEANER_WEBHOOK_KEYS", &mut self.webhook.keys)?;
+        if let Some(audience) = set(source, "GLEANER_WEBHOOK_AUDIENCE") {
+            self.webhook.audience = Some(audience);
+        }
         let policy = &mut self.policy;
         duration(source, "GLEANER_SUBMIT_LEASE", Duration::from_millis(100), &mut policy.submit_lease)?;
         duration(source, "GLEANER_UNCLEAR_GRACE", Duration::ZERO, &mut policy.unclear_grace)?;
@@ -216,6 +246,24 @@ fn bytes(source: Source<'_>, name: &'static str, into: &mut u64) -> Result<(), S
     Ok(())
 }
 
+/// An address that events or keys come over: `https`, or `http` on this machine.
+fn url(source: Source<'_>, name: &'static str, into: &mut Option<String>) -> Result<(), SettingError> {
+    let Some(value) = set(source, name) else { return Ok(()) };
+    let why = match value.parse::<reqwest::Url>() {
+        Ok(url) if url.scheme() == "https" && url.has_host() => None,
+        Ok(url) if url.scheme() == "http" && matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) => {
+            None
+        }
+        Ok(_) => Some("it must be an https URL; http only for this machine".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    match why {
+        None => *into = Some(value),
+        Some(why) => return Err(SettingError { name, value, why }),
+    }
+    Ok(())
+}
+
 fn on_unclear(source: Source<'_>, into: &mut OnUnclear) -> Result<(), SettingError> {
     let name = "GLEANER_ON_UNCLEAR";
     let Some(value) = set(source, name) else { return Ok(()) };
@@ -271,6 +319,9 @@ mod tests {
             ("GLEANER_PART_BYTES", "many"),
             ("GLEANER_PART_BYTES", "3GB"),
             ("GLEANER_PART_ROWS", "0"),
+            ("GLEANER_WEBHOOK_URL", "example.test/hook"),
+            ("GLEANER_WEBHOOK_URL", "http://example.test/hook"),
+            ("GLEANER_WEBHOOK_KEYS", "file:///etc/passwd"),
         ] {
             let source = |asked: &str| (asked == name).then(|| value.to_owned());
             let error = Settings::default().read(&source).unwrap_err();

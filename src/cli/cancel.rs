@@ -49,6 +49,10 @@ pub async fn cancel(context: &Context, args: &Cancel) -> Result<Exit, Stop> {
             args.id,
             see(context, "cancel RUN")
         ))),
+        Item::Event(_) | Item::Stray(_) => Err(Stop::Usage(format!(
+            "{} is an event of Gemini's, which is no work; nothing is to be cancelled",
+            args.id
+        ))),
         Item::Gate(_) => Err(Stop::Usage(format!(
             "{} is a gate, which opens by itself, or by:\n  {}",
             args.id,

@@ -276,6 +276,7 @@ async fn desk(context: &Context, checked: Checked, on_result: Option<&str>) -> R
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ids: Arc<dyn Ids> = Arc::new(SystemIds);
     let folder = DataFolder::open(&context.data, clock.now()).map_err(|error| unopened(&context.data, error))?;
+    let work = folder.work_queue(Arc::clone(&clock)).map_err(Trouble::from)?;
     let (gemini, simulator): (Arc<dyn Gemini>, _) = match remote {
         Remote::Nobody => (Arc::new(Offline::default()), None),
         Remote::Real(client) => (Arc::new(client), None),
@@ -298,6 +299,7 @@ async fn desk(context: &Context, checked: Checked, on_result: Option<&str>) -> R
         clock,
         ids,
         work_queue: None,
+        left_work: Some(Arc::new(work)),
         handover,
         settings,
         headers: Headers::default(),

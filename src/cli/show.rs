@@ -8,7 +8,7 @@ use super::hint::{quoted, see};
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::progress::waits_for_person;
-use super::table::{align_right, brief, facts, low_row, plain, table, text};
+use super::table::{align_right, brief, count, facts, low_row, plain, table, text};
 use crate::app::consume::result_object;
 use crate::app::engine::{Engine, Trouble};
 use crate::app::lines::object_name;
@@ -19,6 +19,7 @@ use crate::domain::item::{BadLine, Item};
 use crate::domain::job::{InputRef, Job, excerpt};
 use crate::domain::part::{Counts, Part, Passed, attempt_key};
 use crate::domain::time::Millis;
+use crate::domain::webhook::{Event, Outcome, Stray};
 
 /// How much of a line is shown, in bytes.
 const EXCERPT: usize = 500;
@@ -38,6 +39,8 @@ pub async fn show(context: &Context, args: &Show) -> Result<Exit, Stop> {
         Item::Part(part) => part_text(part, &paths, now),
         Item::DeadRow(row) => dead_row_text(context, row, &paths),
         Item::DeadGroup(group) => dead_group_text(context, group),
+        Item::Event(event) => event_text(event),
+        Item::Stray(stray) => stray_text(stray),
     };
     context.console.say(&text)?;
     Ok(Exit::Done)
@@ -79,7 +82,7 @@ impl Paths {
                 paths.input = Some(excerpt(&bytes, EXCERPT));
                 paths.rows = Some(context.path(object));
             }
-            Item::Gate(_) | Item::DeadGroup(_) => {}
+            Item::Gate(_) | Item::DeadGroup(_) | Item::Event(_) | Item::Stray(_) => {}
         }
         Ok(paths)
     }
@@ -271,6 +274,22 @@ fn dead_row_text(context: &Context, row: &DeadRow, paths: &Paths) -> String {
         ("line", plain(paths.input.as_deref().unwrap_or_default())),
         ("more", format!("`{}`", see(context, &format!("row {start} {}", quoted(&plain(&row.key)))))),
     ])
+}
+
+fn event_text(event: &Event) -> String {
+    let outcome = match &event.outcome {
+        None => "it is being worked on".to_owned(),
+        Some(Outcome::Queued(id)) => format!("work for {id} was queued"),
+        Some(Outcome::Over(id)) => format!("{id} had ended"),
+        Some(Outcome::Unknown) => "no job has what it names".to_owned(),
+        Some(Outcome::Other) => "it is not about a job".to_owned(),
+    };
+    format!("Event {}, {} since {}: {outcome}", event.about, event.state, event.since)
+}
+
+fn stray_text(stray: &Stray) -> String {
+    let events = count(stray.events.into(), "event");
+    format!("No job has {} on record: {events} named it, the latest at {}", stray.handle, stray.since)
 }
 
 fn dead_group_text(context: &Context, group: &DeadGroup) -> String {

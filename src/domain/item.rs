@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::dead::{DeadGroup, DeadRow};
 use super::gate::Gate;
@@ -10,6 +11,7 @@ use super::intake::Intake;
 use super::job::{InputRef, Job, JobKey, Rev, State};
 use super::part::{Part, PartId};
 use super::time::Millis;
+use super::webhook::{Event, Stray};
 
 /// What kind of thing an item is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -29,12 +31,25 @@ pub enum Kind {
     DeadRow,
     /// Many such rows of one class.
     DeadGroup,
+    /// An event that Gemini sent.
+    Event,
+    /// A handle that events named and no job has on record.
+    Stray,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 7] =
-        [Self::Job, Self::Intake, Self::Gate, Self::BadLine, Self::Part, Self::DeadRow, Self::DeadGroup];
+    pub const ALL: [Self; 9] = [
+        Self::Job,
+        Self::Intake,
+        Self::Gate,
+        Self::BadLine,
+        Self::Part,
+        Self::DeadRow,
+        Self::DeadGroup,
+        Self::Event,
+        Self::Stray,
+    ];
 
     /// The word used in ids and in the ledger.
     #[must_use]
@@ -47,6 +62,8 @@ impl Kind {
             Self::Part => "part",
             Self::DeadRow => "row",
             Self::DeadGroup => "rows",
+            Self::Event => "event",
+            Self::Stray => "stray",
         }
     }
 
@@ -104,6 +121,19 @@ impl ItemId {
     pub fn dead_group(run: &str, class: &str) -> Self {
         Self(format!("rows/{run}/{class}"))
     }
+
+    /// The item of an event, by its name.
+    #[must_use]
+    pub fn event(name: &str) -> Self {
+        Self(format!("event/{name}"))
+    }
+
+    /// The item of a handle that no job has on record: by a digest, since a handle may be of any length.
+    #[must_use]
+    pub fn stray(handle: &str) -> Self {
+        let digest = hex::encode(Sha256::digest(handle.as_bytes()));
+        Self(format!("stray/{}", digest.get(..32).unwrap_or(&digest)))
+    }
 }
 
 impl fmt::Display for ItemId {
@@ -156,6 +186,10 @@ pub enum Item {
     DeadRow(DeadRow),
     /// Many of them.
     DeadGroup(DeadGroup),
+    /// An event.
+    Event(Event),
+    /// A handle that events named.
+    Stray(Stray),
 }
 
 impl Item {
@@ -170,6 +204,8 @@ impl Item {
             Self::Part(part) => ItemId::part(&part.run, &part.part),
             Self::DeadRow(row) => ItemId::dead_row(&row.id),
             Self::DeadGroup(group) => ItemId::dead_group(&group.run, &group.class),
+            Self::Event(event) => ItemId::event(&event.name),
+            Self::Stray(stray) => ItemId::stray(&stray.handle),
         }
     }
 
@@ -184,6 +220,8 @@ impl Item {
             Self::Part(_) => Kind::Part,
             Self::DeadRow(_) => Kind::DeadRow,
             Self::DeadGroup(_) => Kind::DeadGroup,
+            Self::Event(_) => Kind::Event,
+            Self::Stray(_) => Kind::Stray,
         }
     }
 
@@ -198,6 +236,8 @@ impl Item {
             Self::Part(part) => &part.rev,
             Self::DeadRow(row) => &row.rev,
             Self::DeadGroup(group) => &group.rev,
+            Self::Event(event) => &event.rev,
+            Self::Stray(stray) => &stray.rev,
         }
     }
 
@@ -211,6 +251,8 @@ impl Item {
             Self::Part(part) => part.rev = rev,
             Self::DeadRow(row) => row.rev = rev,
             Self::DeadGroup(group) => group.rev = rev,
+            Self::Event(event) => event.rev = rev,
+            Self::Stray(stray) => stray.rev = rev,
         }
     }
 
@@ -225,6 +267,8 @@ impl Item {
             Self::Part(part) => part.state,
             Self::DeadRow(row) => row.state,
             Self::DeadGroup(group) => group.state,
+            Self::Event(event) => event.state,
+            Self::Stray(_) => State::Unmatched,
         }
     }
 
@@ -239,6 +283,8 @@ impl Item {
             Self::Part(part) => part.since,
             Self::DeadRow(row) => row.since,
             Self::DeadGroup(group) => group.since,
+            Self::Event(event) => event.since,
+            Self::Stray(stray) => stray.since,
         }
     }
 
@@ -248,7 +294,7 @@ impl Item {
         match self {
             Self::Job(job) => job.due_at,
             Self::Intake(intake) => intake.due_at,
-            Self::Gate(_) => None,
+            Self::Gate(_) | Self::Event(_) | Self::Stray(_) => None,
             Self::BadLine(bad) => bad.due_at,
             Self::Part(part) => part.due_at,
             Self::DeadRow(row) => row.due_at,
@@ -256,7 +302,7 @@ impl Item {
         }
     }
 
-    /// The intake whose line or part it is; none for intakes and gates.
+    /// The intake whose line or part it is; none for intakes, gates and events.
     #[must_use]
     pub fn intake(&self) -> Option<&str> {
         match self {
@@ -265,7 +311,17 @@ impl Item {
             Self::Part(part) => Some(&part.intake),
             Self::DeadRow(row) => Some(&row.intake),
             Self::DeadGroup(group) => Some(&group.intake),
-            Self::Intake(_) | Self::Gate(_) => None,
+            Self::Intake(_) | Self::Gate(_) | Self::Event(_) | Self::Stray(_) => None,
+        }
+    }
+
+    /// When it is forgotten, being of no more use then; none: never.
+    #[must_use]
+    pub const fn expires(&self) -> Option<Millis> {
+        match self {
+            Self::Event(event) => Some(event.expires),
+            Self::Stray(stray) => Some(stray.expires),
+            _ => None,
         }
     }
 

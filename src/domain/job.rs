@@ -107,6 +107,12 @@ pub enum State {
     UnderWay,
     /// A part of a run whose every row is settled. Closed.
     Settled,
+    /// An event that is being worked on.
+    Taken,
+    /// An event whose work is in the queue, or that asks for none.
+    Handled,
+    /// A handle that events named and no job has on record.
+    Unmatched,
 }
 
 impl State {
@@ -128,6 +134,14 @@ impl State {
     pub const OF_OTHERS: [Self; 6] =
         [Self::Reading, Self::Read, Self::Gate, Self::Waiting, Self::UnderWay, Self::Settled];
 
+    /// The states of events and what they leave. Nobody looks for them: they are found by their ids, and forgotten.
+    pub const OF_EVENTS: [Self; 3] = [Self::Taken, Self::Handled, Self::Unmatched];
+
+    /// Every state.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::OF_JOBS.into_iter().chain(Self::OF_OTHERS).chain(Self::OF_EVENTS)
+    }
+
     /// The word used in the ledger and in output; the same as in its serialized form.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -148,13 +162,16 @@ impl State {
             Self::Waiting => "waiting",
             Self::UnderWay => "under_way",
             Self::Settled => "settled",
+            Self::Taken => "taken",
+            Self::Handled => "handled",
+            Self::Unmatched => "unmatched",
         }
     }
 
     /// The state with that word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::OF_JOBS.into_iter().chain(Self::OF_OTHERS).find(|state| state.word() == word)
+        Self::all().find(|state| state.word() == word)
     }
 
     /// Whether a job in this state has ended: consumed, parked, recovered or discarded. A parked one can still
@@ -165,10 +182,10 @@ impl State {
     }
 
     /// Whether items in this state are listed by every ledger: all but jobs and bad lines that are over for good, which
-    /// may be millions.
+    /// may be millions, and events, which nobody looks for.
     #[must_use]
     pub const fn is_listed(self) -> bool {
-        !self.is_closed()
+        !self.is_closed() && !matches!(self, Self::Taken | Self::Handled | Self::Unmatched)
     }
 
     /// Whether a job in this state never changes it again.
@@ -400,7 +417,7 @@ mod tests {
 
     #[test]
     fn words_and_serialized_forms_agree() {
-        for state in State::OF_JOBS.into_iter().chain(State::OF_OTHERS) {
+        for state in State::all() {
             assert_eq!(serde_json::to_value(state).unwrap(), state.word());
             assert_eq!(State::from_word(state.word()), Some(state));
         }

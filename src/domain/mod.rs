@@ -23,3 +23,4 @@ pub mod refused_lines;
 pub mod schema;
 pub mod step;
 pub mod time;
+pub mod webhook;

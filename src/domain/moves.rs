@@ -148,6 +148,7 @@ impl Job {
             // Finished or closed: kept on record.
             State::Done | State::Consumed | State::Recovered | State::Discarded => {}
             State::Reading | State::Read | State::Gate | State::Waiting | State::UnderWay | State::Settled => {}
+            State::Taken | State::Handled | State::Unmatched => {}
         }
         true
     }

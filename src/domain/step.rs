@@ -40,6 +40,7 @@ pub fn step(item: &Item, now: Millis) -> Action {
         Item::Intake(intake) if intake.state == State::Reading => Action::TakeLines,
         Item::Part(part) => step_part(part, now),
         Item::Intake(_) | Item::Gate(_) | Item::BadLine(_) | Item::DeadRow(_) | Item::DeadGroup(_) => Action::Wait,
+        Item::Event(_) | Item::Stray(_) => Action::Wait,
     }
 }
 
@@ -68,6 +69,7 @@ fn step_job(job: &Job, now: Millis) -> Action {
             Action::Wait
         }
         State::Waiting | State::UnderWay | State::Settled => Action::Wait,
+        State::Taken | State::Handled | State::Unmatched => Action::Wait,
     }
 }
 

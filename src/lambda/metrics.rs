@@ -140,6 +140,7 @@ mod tests {
             clock: Arc::new(TestClock::standing(START)),
             ids: Arc::new(TestIds::new(1)),
             work_queue: None,
+            left_work: None,
             handover: Arc::new(Nobody),
             settings: Default::default(),
             headers: Default::default(),

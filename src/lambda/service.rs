@@ -118,6 +118,7 @@ impl Service {
             clock: Arc::clone(&self.clock),
             ids: Arc::new(SystemIds),
             work_queue: self.hands_over.then(|| parts.work_queue.clone() as Arc<dyn Queue>),
+            left_work: None,
             // The bucket announces each new result by itself.
             handover: Arc::new(Nobody),
             settings: self.settings.clone(),

@@ -125,4 +125,8 @@ pub trait Ledger: fmt::Debug + Send + Sync {
 
     /// The item that has `handle` on record.
     async fn by_handle(&self, handle: &str) -> Result<Option<ItemId>, LedgerError>;
+
+    /// Deletes at most `limit` items that have [expired](Item::expires) at `now`, and says how many. A ledger that does
+    /// so by itself, sooner or later, answers 0.
+    async fn forget(&self, now: Millis, limit: usize) -> Result<u64, LedgerError>;
 }

@@ -15,3 +15,5 @@ pub mod objects;
 pub mod queue;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod webhook_keys;
+pub mod webhooks;

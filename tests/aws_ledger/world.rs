@@ -86,6 +86,7 @@ impl World {
             clock: clock.clone(),
             ids: Arc::new(TestIds::new(1)),
             work_queue: None,
+            left_work: None,
             handover: Arc::new(Nobody),
             settings: Default::default(),
             headers: Default::default(),

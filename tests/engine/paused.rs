@@ -59,6 +59,9 @@ impl Ledger for StoppedAfterReserving {
     async fn by_handle(&self, handle: &str) -> Result<Option<ItemId>, LedgerError> {
         self.inner.by_handle(handle).await
     }
+    async fn forget(&self, now: Millis, limit: usize) -> Result<u64, LedgerError> {
+        self.inner.forget(now, limit).await
+    }
 }
 
 #[tokio::test]

@@ -357,6 +357,7 @@ fn engine(
         clock,
         ids: Arc::new(TestIds::new(seed)),
         work_queue: None,
+        left_work: None,
         handover: hands.clone(),
         settings: maker.settings.clone(),
         headers: Default::default(),

@@ -60,6 +60,7 @@ fn looking(data: &Path) -> Engine {
         clock: Arc::new(SystemClock),
         ids: Arc::new(SystemIds),
         work_queue: None,
+        left_work: None,
         handover: Arc::new(Nobody),
         settings: Settings::default(),
         headers: Default::default(),

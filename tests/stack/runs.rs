@@ -30,6 +30,7 @@ pub fn looking(stack: &Deployed) -> Engine {
         clock: Arc::new(SystemClock),
         ids: Arc::new(SystemIds),
         work_queue: None,
+        left_work: None,
         handover: Arc::new(Nobody),
         settings: Default::default(),
         headers: Default::default(),

@@ -10,13 +10,18 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use self::folder::FolderObjects;
-use self::sqlite::SqliteLedger;
+use self::sqlite::{SqliteLedger, SqliteQueue};
 use crate::domain::time::Millis;
+use crate::ports::clock::Clock;
 use crate::ports::ledger::LedgerError;
 use crate::ports::objects::ObjectError;
+use crate::ports::queue::QueueError;
 
 /// The ledger's file in a data folder.
 pub const LEDGER: &str = "ledger.db";
+
+/// The file of the queue of work that one process leaves for another: that of the events which came.
+pub const WORK: &str = "work.db";
 
 /// The folders of a data folder that hold objects, by the first part of their names.
 pub const FOLDERS: [&str; 3] = ["intakes", "results", "answers"];
@@ -32,7 +37,8 @@ pub enum OpenError {
     Ledger(#[from] LedgerError),
 }
 
-/// A data folder: `ledger.db`, the folders of objects (`intakes/`, `results/`, `answers/`), and `tmp/` for what is
+/// A data folder: `ledger.db`, the folders of objects (`intakes/`, `results/`, `answers/`), `work.db` for what one
+/// process leaves for another, and `tmp/` for what is
 /// being written. Several processes may have it open at once.
 #[derive(Debug, Clone)]
 pub struct DataFolder {
@@ -58,5 +64,13 @@ impl DataFolder {
         let root = objects.root().to_owned();
         let ledger = SqliteLedger::open(root.join(LEDGER))?;
         Ok(Self { root, ledger: Arc::new(ledger), objects: Arc::new(objects) })
+    }
+
+    /// Opens its queue of work that one process leaves for another, made if it isn't there. Blocks.
+    ///
+    /// # Errors
+    /// As [`SqliteQueue::open`].
+    pub fn work_queue(&self, clock: Arc<dyn Clock>) -> Result<SqliteQueue, QueueError> {
+        SqliteQueue::open(self.root.join(WORK), clock)
     }
 }

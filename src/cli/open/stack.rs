@@ -98,6 +98,7 @@ impl Found {
             ids: Arc::new(SystemIds),
             // What is done here is done to its end: the person at the terminal waits for it.
             work_queue: None,
+            left_work: None,
             handover: Arc::new(Nobody),
             settings,
             headers: Headers::default(),

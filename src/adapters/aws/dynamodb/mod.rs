@@ -128,6 +128,12 @@ impl Ledger for DynamoLedger {
     async fn by_handle(&self, handle: &str) -> Result<Option<ItemId>, LedgerError> {
         handles::by_handle(&self.table, handle).await
     }
+
+    /// DynamoDB does so by itself, by the attribute `expires_at`, within a few days
+    /// (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html>).
+    async fn forget(&self, _now: Millis, _limit: usize) -> Result<u64, LedgerError> {
+        Ok(0)
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,1 @@
+//! Tokens (RS256 JWT) in the place of a signature.
