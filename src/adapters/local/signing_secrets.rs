@@ -136,7 +136,8 @@ fn wrong(error: &io::Error, path: &Path) -> KeysError {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
@@ -177,12 +178,12 @@ mod tests {
         let secrets = FileSigningSecrets::new(folder.path());
         std::fs::write(secrets.path(), ring().text()).unwrap();
         for mode in [0o640, 0o604, 0o620, 0o644] {
-            std::fs::set_permissions(secrets.path(), PermissionsExt::from_mode(mode)).unwrap();
+            std::fs::set_permissions(secrets.path(), std::fs::Permissions::from_mode(mode)).unwrap();
             let KeysError::NeedsPerson(why) = secrets.current().await.unwrap_err() else { panic!("{mode:o}") };
             assert!(why.contains("chmod 600") && why.contains(WEBHOOK_SECRETS), "{why}");
         }
         for mode in [0o600, 0o400] {
-            std::fs::set_permissions(secrets.path(), PermissionsExt::from_mode(mode)).unwrap();
+            std::fs::set_permissions(secrets.path(), std::fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(secrets.current().await.unwrap().valid(Millis(0)).len(), 1);
         }
     }
