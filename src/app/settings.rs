@@ -141,6 +141,12 @@ pub const NAMES: &[(&str, &str, &str)] = &[
 pub type Source<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Settings {
+    /// Where Gemini's public keys are.
+    #[must_use]
+    pub fn webhook_keys(&self) -> String {
+        self.webhook.keys.clone().unwrap_or_else(|| format!("{}{KEYS_PATH}", self.base_url.trim_end_matches('/')))
+    }
+
     /// Reads every setting; those that are not set keep the value they have in `self`.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 
 mod batch;
 mod consuming;
+mod heard;
 mod looks;
 #[cfg(test)]
 mod tests;
@@ -61,6 +62,7 @@ impl Job {
         if !matches!(self.state, State::Retryable | State::GivenUp) || !self.may_try_again() {
             return;
         }
+        self.keep_doubtful_nonce();
         self.attempts += 1;
         self.counted_duplicate = self.maybe_accepted;
         if self.maybe_accepted {
@@ -118,6 +120,7 @@ impl Job {
             self.enter(State::Submitted, Some(now.first_look()), now.at);
         } else {
             self.enter(State::Unclear, Some(now.grace_ends()), now.at);
+            self.look_at_heard(now);
         }
         true
     }
@@ -130,6 +133,7 @@ impl Job {
         if self.handles.iter().any(|known| known.id == handle.id) {
             return false;
         }
+        self.heard.retain(|heard| heard.id != handle.id);
         let own = self.is_reserved_by(nonce);
         let latest = handle.attempt == self.attempts;
         let has_won = self.handles.iter().any(|known| known.fate == Fate::Won);
@@ -205,7 +209,7 @@ impl Job {
 
     /// The grace time of an unclear create is over: sent again or parked, as the policy says.
     pub fn end_grace(&mut self, now: Now<'_>) -> bool {
-        if self.state != State::Unclear {
+        if self.state != State::Unclear || !self.heard.is_empty() {
             return false;
         }
         self.maybe_accepted = true;

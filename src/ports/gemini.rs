@@ -48,6 +48,9 @@ pub trait Gemini: Batches + fmt::Debug + Send + Sync {
     /// The key that creates.
     fn creates_as(&self) -> &KeyId;
 
+    /// Every key that is at hand, the creating one first.
+    fn keys(&self) -> Vec<KeyId>;
+
     /// Whether the key of that fingerprint is at hand, so that a 403 or 404 with it means something.
     fn has_key(&self, key: &KeyId) -> bool;
 

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::config::SharedCredentialsProvider;
 use super::calls::Calls;
 use super::dynamodb::DynamoLedger;
 use super::s3::{self, S3Inbox, S3Objects};
-use super::secrets::GeminiKeys;
+use super::secrets::{AwsSigningSecrets, GeminiKeys};
 use super::sqs::SqsQueue;
 use super::tuned;
 use crate::ports::clock::Clock;
@@ -60,6 +60,45 @@ impl Stack {
             work_queue: Arc::new(SqsQueue::new(aws_sdk_sqs::Client::from_conf(sqs), names.work_queue, shared)),
             objects,
             keys: GeminiKeys::new(aws_sdk_secretsmanager::Client::from_conf(secrets), names.gemini_secret, clock),
+        }
+    }
+}
+
+/// What the parts are called that events are received with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoorNames {
+    /// The table.
+    pub table: String,
+    /// The URL of the work queue.
+    pub work_queue: String,
+    /// The name or ARN of the secret with the webhooks' signing secrets.
+    pub webhook_secret: String,
+}
+
+/// The parts that events are received with: no bucket, no API keys.
+#[derive(Debug)]
+pub struct Door {
+    /// Items.
+    pub ledger: Arc<DynamoLedger>,
+    /// Where the work goes.
+    pub work_queue: Arc<SqsQueue>,
+    /// Signing secrets.
+    pub secrets: Arc<AwsSigningSecrets>,
+}
+
+impl Door {
+    /// The parts of those names. Nothing is sent yet.
+    #[must_use]
+    pub fn new(config: &SdkConfig, names: DoorNames, clock: Arc<dyn Clock>) -> Self {
+        let config = &tuned(config);
+        let dynamodb = aws_sdk_dynamodb::config::Builder::from(config).interceptor(Calls).build();
+        let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(Calls).build();
+        let secrets = aws_sdk_secretsmanager::config::Builder::from(config).interceptor(Calls).build();
+        let secrets = aws_sdk_secretsmanager::Client::from_conf(secrets);
+        Self {
+            ledger: Arc::new(DynamoLedger::new(aws_sdk_dynamodb::Client::from_conf(dynamodb), names.table)),
+            work_queue: Arc::new(SqsQueue::without_objects(aws_sdk_sqs::Client::from_conf(sqs), names.work_queue)),
+            secrets: Arc::new(AwsSigningSecrets::new(secrets, names.webhook_secret, clock)),
         }
     }
 }

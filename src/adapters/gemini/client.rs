@@ -134,6 +134,10 @@ impl Gemini for HttpGemini {
         self.creating.id()
     }
 
+    fn keys(&self) -> Vec<KeyId> {
+        self.keys.iter().map(|own| own.id().clone()).collect()
+    }
+
     fn has_key(&self, key: &KeyId) -> bool {
         self.keys.iter().any(|own| own.id() == key)
     }

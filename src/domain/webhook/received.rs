@@ -39,8 +39,6 @@ pub struct Event {
     pub state: State,
     /// Since when it has been in that state.
     pub since: Millis,
-    /// Digest of its body: a token that vouches for no body is good for one.
-    pub body: String,
     /// Its type, in Gemini's words.
     pub about: String,
     /// Until when it is nobody else's, while it is `Taken`.
