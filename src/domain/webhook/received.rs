@@ -55,7 +55,8 @@ pub struct Event {
 /// later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stray {
-    /// The handle.
+    /// The handle. In the ledger it goes by another name: what is called `handle` there makes an item one that has it.
+    #[serde(rename = "named")]
     pub handle: String,
     /// This version of the item.
     pub rev: Rev,

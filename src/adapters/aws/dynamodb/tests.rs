@@ -7,10 +7,11 @@ use super::attributes::{self, Attributes};
 use crate::domain::dead::{DeadGroup, DeadRow};
 use crate::domain::gate::Gate;
 use crate::domain::intake::{Cursor, Held, Intake, Run};
-use crate::domain::item::{BadLine, Item, ItemId};
+use crate::domain::item::{BadLine, Item, ItemId, Kind};
 use crate::domain::job::{Fate, Handle, InputRef, Job, JobKey, KeyId, Lease, Mode, Moment, Rev, State};
 use crate::domain::part::{Attempt, Counts, Intent, Output, Part, PartId, Passed, Sending, Uploaded};
 use crate::domain::time::Millis;
+use crate::domain::webhook::{Event, Outcome, Stray};
 use crate::ports::conformance::sample::{self, minute};
 use crate::ports::ledger::LedgerError;
 use crate::ports::testing::TestIds;
@@ -32,7 +33,7 @@ fn time() -> impl Strategy<Value = Millis> {
 }
 
 fn state() -> impl Strategy<Value = State> {
-    let all: Vec<State> = State::OF_JOBS.into_iter().chain(State::OF_OTHERS).collect();
+    let all: Vec<State> = State::all().collect();
     prop::sample::select(all)
 }
 
@@ -318,8 +319,28 @@ fn dead_group() -> impl Strategy<Value = Item> {
     )
 }
 
+fn event() -> impl Strategy<Value = Item> {
+    let outcome = prop_oneof![
+        text().prop_map(Outcome::Queued),
+        text().prop_map(Outcome::Over),
+        Just(Outcome::Unknown),
+        Just(Outcome::Other),
+    ];
+    (prop::array::uniform4(text()), state(), [time(), time()], maybe(time()), maybe(outcome)).prop_map(
+        |([name, rev, body, about], state, [since, expires], lease, outcome)| {
+            Item::Event(Event { name, rev: Rev(rev), state, since, body, about, lease, outcome, expires })
+        },
+    )
+}
+
+fn stray() -> impl Strategy<Value = Item> {
+    (text(), text(), time(), any::<u32>(), time()).prop_map(|(handle, rev, since, events, expires)| {
+        Item::Stray(Stray { handle, rev: Rev(rev), since, events, expires })
+    })
+}
+
 fn item() -> impl Strategy<Value = Item> {
-    prop_oneof![job(), intake(), gate(), bad_line(), part(), dead_row(), dead_group()]
+    prop_oneof![job(), intake(), gate(), bad_line(), part(), dead_row(), dead_group(), event(), stray()]
 }
 
 proptest! {
@@ -330,6 +351,7 @@ proptest! {
         prop_assert_eq!(written.contains_key("open"), item.state().is_listed());
         prop_assert_eq!(written.contains_key("due"), item.state().is_listed());
         prop_assert_eq!(written.contains_key("handle"), item.handles().any(|handle| !handle.is_empty()));
+        prop_assert_eq!(written.contains_key("expires_at"), matches!(item, Item::Event(_) | Item::Stray(_)));
         // A key that can't be one would make the whole write fail.
         for key in ["open", "handle"] {
             prop_assert!(attributes::text(&written, key).is_none_or(|key| (1..=2048).contains(&key.len())));
@@ -368,6 +390,24 @@ fn only_what_is_listed_is_in_the_index_and_what_is_never_due_stands_behind_every
     ] {
         let never: i128 = due(item).unwrap().parse().unwrap();
         assert!(never > i128::from(i64::MAX));
+    }
+}
+
+#[test]
+fn dynamodb_deletes_what_has_expired_and_nothing_before() {
+    let written = |item: Item| attributes::of(&item).unwrap().get("expires_at").cloned();
+    let at = |ms| written(Item::Stray(Stray { expires: Millis(ms), ..sample::stray("v1_a", Rev("r".to_owned())) }));
+    // In whole seconds: up, since it must not go while it is of use.
+    for (ms, seconds) in [(1_796_164_200_000, "1796164200"), (1_796_164_200_001, "1796164201"), (999, "1"), (0, "0")] {
+        assert_eq!(at(ms), Some(AttributeValue::N(seconds.to_owned())));
+    }
+    let revs = TestIds::new(1);
+    for item in sample::one_of_each(|| revs.rev()) {
+        let expires = matches!(item.kind(), Kind::Event | Kind::Stray);
+        assert_eq!(written(item.clone()).is_some(), expires, "{}", item.id());
+    }
+    for state in State::OF_JOBS {
+        assert_eq!(written(Item::Job(sample::job_in("a", revs.rev(), state, minute(0), None))), None, "{state}");
     }
 }
 
