@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gleaner::app::settings::{NAMES, Settings};
-use gleaner::lambda::{Environment, Function};
+use gleaner::lambda::{Environment, Function, Parts};
 use serde_json::{Value, json};
 
 use crate::{TEMPLATE, of_type, properties, text};
@@ -85,7 +85,12 @@ fn every_environment_is_what_the_program_reads() {
         let read = Environment::of(&|name| variables.get(name).cloned()).unwrap();
         assert_eq!(read.function.handler(), name);
         assert_eq!(read.settings, Settings::default(), "a parameter's default is not the program's");
-        assert_eq!(read.names.is_some(), ["tick", "worker"].contains(&name));
+        let parts = match name {
+            "tick" | "worker" => matches!(read.parts, Parts::All(_)),
+            "webhook" => matches!(read.parts, Parts::Door(_)),
+            _ => read.parts == Parts::None,
+        };
+        assert!(parts, "{name}: {:?}", read.parts);
     }
 }
 
