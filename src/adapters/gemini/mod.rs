@@ -63,6 +63,7 @@ mod idle;
 mod key;
 mod offline;
 mod options;
+mod public_keys;
 mod upload;
 mod verdict;
 
@@ -70,3 +71,4 @@ pub use client::HttpGemini;
 pub use key::{ApiKey, BadKey};
 pub use offline::Offline;
 pub use options::{BASE_URL, CONNECT_TIMEOUT, ERROR_BODY, HTTP_TIMEOUT, MAX_BODY, Options, OptionsError};
+pub use public_keys::HttpPublicKeys;
