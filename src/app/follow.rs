@@ -118,10 +118,9 @@ async fn prove(engine: &Engine, job: &Job, handle: &str, nonce: &str) -> Result<
                 Ok(if changed.is_some() { Looked::Noted } else { Looked::Stale })
             }
         },
-        Shown::Denied(why) | Shown::Nothing(why) if !is_in_doubt(job) => Err(Trouble::Passing(format!(
-            "{handle} of {} can't be looked at: {why}",
-            job.key
-        ))),
+        Shown::Denied(why) | Shown::Nothing(why) if !is_in_doubt(job) => {
+            Err(Trouble::Passing(format!("{handle} of {} can't be looked at: {why}", job.key)))
+        }
         Shown::Denied(why) | Shown::Nothing(why) => {
             debug!(job.key = %job.key, job.handle = handle, error = why, "what an event named is not shown yet; asking again");
             engine.settle(job.clone(), |job, now| job.heard(handle, nonce, now)).await?;

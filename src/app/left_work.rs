@@ -37,7 +37,9 @@ pub async fn do_left_work(engine: &Engine, until: Millis) -> Result<u64, Trouble
         while let Some(outcome) = under_way.next().await {
             match outcome {
                 Ok(()) => done += 1,
-                Err(Trouble::Passing(why)) => warn!(error = why, "the work of an event could not be done now; it comes again"),
+                Err(Trouble::Passing(why)) => {
+                    warn!(error = why, "the work of an event could not be done now; it comes again")
+                }
                 Err(stop) => {
                     trouble.get_or_insert(stop);
                 }
@@ -57,7 +59,9 @@ async fn do_one(engine: &Engine, queue: &dyn Queue, message: &Message, until: Mi
                 return Err(stop);
             }
             Err(passing) if message.receives < RECEIVES => return Err(passing),
-            Err(passing) => error!(work = ?named, error = %passing, "tried {RECEIVES} times, and given up; it is polled"),
+            Err(passing) => {
+                error!(work = ?named, error = %passing, "tried {RECEIVES} times, and given up; it is polled")
+            }
         },
         // It would be as unreadable the next time, and says nothing that the ledger's own looks don't find.
         Err(error) => error!(body = message.body, %error, "a message of the work queue names no work: dropped"),

@@ -156,9 +156,7 @@ mod tests {
     #[test]
     fn looks_come_less_often_up_to_the_longest_wait() {
         let policy = Policy::default();
-        let wait = |policy: &Policy, polls| {
-            policy.next_look(polls).as_millis()
-        };
+        let wait = |policy: &Policy, polls| policy.next_look(polls).as_millis();
         assert_eq!(
             [0, 1, 2, 8, 9, u32::MAX].map(|polls| wait(&policy, polls)),
             [10_000, 15_000, 22_500, 256_289, 300_000, 300_000]

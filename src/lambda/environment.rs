@@ -160,8 +160,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let needed = [("tick", &[1, 2, 3, 4][..]), ("worker", &[1, 2, 3, 4]), ("webhook", &[1, 3, 5]), ("summary", &[])];
-        for ((function, needed), missing) in needed.into_iter().flat_map(|case| (1..TICK.len()).map(move |n| (case, n))) {
+        let needed =
+            [("tick", &[1, 2, 3, 4][..]), ("worker", &[1, 2, 3, 4]), ("webhook", &[1, 3, 5]), ("summary", &[])];
+        for ((function, needed), missing) in needed.into_iter().flat_map(|case| (1..TICK.len()).map(move |n| (case, n)))
+        {
             let mut pairs = TICK.to_vec();
             pairs[0].1 = function;
             let (name, _) = pairs[missing];

@@ -163,7 +163,8 @@ mod tests {
     fn a_name_that_comes_twice_in_the_event_is_seen_twice() {
         let event = r#"{"requestContext":{"http":{"method":"POST"}},"headers":{"webhook-id":"a","webhook-id":"b"}}"#;
         assert_eq!(Http::read(event).unwrap().request.headers, headers(&[("webhook-id", "a"), ("webhook-id", "b")]));
-        let other_case = r#"{"httpMethod":"POST","headers":{"webhook-id":"a"},"multiValueHeaders":{"Webhook-Id":["b"]}}"#;
+        let other_case =
+            r#"{"httpMethod":"POST","headers":{"webhook-id":"a"},"multiValueHeaders":{"Webhook-Id":["b"]}}"#;
         assert_eq!(Http::read(other_case).unwrap().request.headers.len(), 2);
     }
 
