@@ -1,7 +1,9 @@
-//! API keys in a secret: read at most once a minute, changed without a restart, and never shown.
+//! API keys and signing secrets in secrets: read at most once a minute, changed without a restart, and never shown.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod emulator;
+#[path = "aws_secrets/signing.rs"]
+mod signing;
 
 use std::sync::Arc;
 use std::time::Duration;

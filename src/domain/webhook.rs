@@ -17,7 +17,7 @@ pub use self::body::{Body, Named};
 pub use self::delivery::{Delivery, Proof};
 pub use self::hook::Hook;
 pub use self::key_set::{KeySet, KeySetError};
-pub use self::keyring::Keyring;
+pub use self::keyring::{Keyring, KeyringError};
 pub use self::received::{EVENT_LEASE, Event, KEPT, Outcome, Stray};
 pub use self::request::{LARGEST, Refusal, Request};
 pub use self::secret::{SecretFormError, SigningSecret};

@@ -17,7 +17,7 @@ use lambda_runtime::{Diagnostic, Error, LambdaEvent, run, service_fn};
 use serde_json::value::RawValue;
 use tracing::Instrument;
 
-pub use self::environment::{Environment, Function};
+pub use self::environment::{Environment, Function, Parts};
 pub use self::service::Service;
 
 /// An event as it came: its very bytes count for the keys of jobs in it.

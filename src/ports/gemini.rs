@@ -7,6 +7,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use super::batches::Batches;
+use super::webhooks::Webhooks;
 
 use crate::domain::failure::Failure;
 use crate::domain::interaction::Interaction;
@@ -42,9 +43,10 @@ pub enum ReadError {
     TooLong(u64),
 }
 
-/// Gemini: its interactions here, its batch jobs and files in [`Batches`]. No create is ever repeated.
+/// Gemini: its interactions here, its batch jobs and files in [`Batches`], its webhooks in [`Webhooks`]. No create is ever
+/// repeated.
 #[async_trait]
-pub trait Gemini: Batches + fmt::Debug + Send + Sync {
+pub trait Gemini: Batches + Webhooks + fmt::Debug + Send + Sync {
     /// The key that creates.
     fn creates_as(&self) -> &KeyId;
 

@@ -46,7 +46,7 @@ fn the_dashboard_shows_what_is_printed() {
     for metric in &shown {
         assert!(METRICS.contains(&format!("\"{metric}\"")), "the dashboard shows {metric}, which nobody prints");
     }
-    for needed in ["EventsQueued", "EventsUnknown", "EventsRefused", "EventsDuplicate", "Consumed", "DeadLetters"] {
+    for needed in ["EventsTaken", "EventsUnknown", "EventsRefused", "EventsDuplicate", "EventsNotTaken", "Consumed"] {
         assert!(shown.contains(needed), "{needed}");
     }
 }

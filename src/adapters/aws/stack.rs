@@ -51,7 +51,6 @@ impl Stack {
         let s3 = s3::client(config);
         let dynamodb = aws_sdk_dynamodb::config::Builder::from(config).interceptor(Calls).build();
         let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(Calls).build();
-        let secrets = aws_sdk_secretsmanager::config::Builder::from(config).interceptor(Calls).build();
         let objects = Arc::new(S3Objects::new(s3.clone(), names.bucket.clone()));
         let shared: Arc<dyn Objects> = Arc::<S3Objects>::clone(&objects);
         Self {
@@ -59,7 +58,7 @@ impl Stack {
             inbox: Arc::new(S3Inbox::new(s3, names.bucket)),
             work_queue: Arc::new(SqsQueue::new(aws_sdk_sqs::Client::from_conf(sqs), names.work_queue, shared)),
             objects,
-            keys: GeminiKeys::new(aws_sdk_secretsmanager::Client::from_conf(secrets), names.gemini_secret, clock),
+            keys: GeminiKeys::new(secrets(config), names.gemini_secret, clock),
         }
     }
 }
@@ -93,14 +92,23 @@ impl Door {
         let config = &tuned(config);
         let dynamodb = aws_sdk_dynamodb::config::Builder::from(config).interceptor(Calls).build();
         let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(Calls).build();
-        let secrets = aws_sdk_secretsmanager::config::Builder::from(config).interceptor(Calls).build();
-        let secrets = aws_sdk_secretsmanager::Client::from_conf(secrets);
         Self {
             ledger: Arc::new(DynamoLedger::new(aws_sdk_dynamodb::Client::from_conf(dynamodb), names.table)),
             work_queue: Arc::new(SqsQueue::without_objects(aws_sdk_sqs::Client::from_conf(sqs), names.work_queue)),
-            secrets: Arc::new(AwsSigningSecrets::new(secrets, names.webhook_secret, clock)),
+            secrets: Arc::new(AwsSigningSecrets::new(secrets(config), names.webhook_secret, clock)),
         }
     }
+}
+
+/// The signing secrets in the secret of that name or ARN. Nothing is sent yet.
+#[must_use]
+pub fn signing_secrets(config: &SdkConfig, id: String, clock: Arc<dyn Clock>) -> AwsSigningSecrets {
+    AwsSigningSecrets::new(secrets(&tuned(config)), id, clock)
+}
+
+fn secrets(tuned: &SdkConfig) -> aws_sdk_secretsmanager::Client {
+    let config = aws_sdk_secretsmanager::config::Builder::from(tuned).interceptor(Calls).build();
+    aws_sdk_secretsmanager::Client::from_conf(config)
 }
 
 /// The configuration that Lambda gives a function in its environment. Nothing else is looked at: no profiles, no files,

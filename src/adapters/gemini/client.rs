@@ -114,9 +114,20 @@ impl HttpGemini {
 
     /// Anything that may be asked again. No URL: the name that was given can't be in one.
     pub(super) async fn read<T: Parsed>(&self, method: Method, url: Option<Url>, key: &ApiKey) -> Result<T, ReadError> {
+        self.ask(method, url, key, None).await
+    }
+
+    /// The same with a body.
+    pub(super) async fn ask<T: Parsed>(
+        &self,
+        method: Method,
+        url: Option<Url>,
+        key: &ApiKey,
+        body: Option<Bytes>,
+    ) -> Result<T, ReadError> {
         let url = url.ok_or_else(no_url)?;
         let answer = self
-            .send(method, url, key, None)
+            .send(method, url, key, body)
             .await
             .map_err(|error| verdict::of_silent_read(error, self.http_timeout, &self.keys))?;
         verdict::of_read(&answer, &self.keys)

@@ -13,6 +13,9 @@ const VERSION: &str = "v1beta";
 /// How many batch jobs a page of the list may hold. Neither the default nor the most is documented; files allow 100.
 const PAGE_SIZE: &str = "100";
 
+/// How many webhooks a page of the list may hold: 1000 is the most.
+const WEBHOOKS_PAGE: &str = "1000";
+
 /// A base URL that was checked.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
@@ -89,6 +92,38 @@ impl Endpoint {
             url.query_pairs_mut().append_pair("pageToken", page);
         }
         url
+    }
+
+    /// Where webhooks are registered.
+    pub(super) fn webhooks(&self) -> Url {
+        self.at("webhooks")
+    }
+
+    /// Where webhooks are listed.
+    pub(super) fn list_webhooks(&self, page: Option<&str>) -> Url {
+        let mut url = self.webhooks();
+        url.query_pairs_mut().append_pair("page_size", WEBHOOKS_PAGE);
+        if let Some(page) = page {
+            url.query_pairs_mut().append_pair("page_token", page);
+        }
+        url
+    }
+
+    /// Where one webhook is deleted.
+    pub(super) fn webhook(&self, id: &str) -> Option<Url> {
+        Some(self.at(&format!("webhooks/{}", named("webhooks/", id)?)))
+    }
+
+    /// Where a field of one webhook is changed.
+    pub(super) fn change_webhook(&self, id: &str, field: &str) -> Option<Url> {
+        let mut url = self.webhook(id)?;
+        url.query_pairs_mut().append_pair("update_mask", field);
+        Some(url)
+    }
+
+    /// Where a method of one webhook is called.
+    pub(super) fn of_webhook(&self, id: &str, method: &str) -> Option<Url> {
+        Some(self.at(&format!("webhooks/{}:{method}", named("webhooks/", id)?)))
     }
 
     /// Where an upload is begun.

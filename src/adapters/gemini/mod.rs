@@ -50,6 +50,9 @@
 //! | another 2xx than 200, or an encoding that wasn't asked for | | `NoAnswer` |
 //! | 3xx | `NoAnswer` | `NoAnswer` |
 //!
+//! Webhooks are judged as looks are, registering and rotating too: neither is paid for, and a person is at hand who can
+//! look. A signing secret is told in the answer alone; it is in no error, whatever the answer was.
+//!
 //! The API key goes to the base URL only. The URL that takes an upload's bytes is Gemini's word: it must be `https://`, or
 //! plain within this machine when the base is so too, and gets no key.
 
@@ -63,8 +66,10 @@ mod idle;
 mod key;
 mod offline;
 mod options;
+pub mod public_keys;
 mod upload;
 mod verdict;
+mod webhooks;
 
 pub use client::HttpGemini;
 pub use key::{ApiKey, BadKey};

@@ -6,9 +6,10 @@ use bytes::Bytes;
 use crate::domain::batch::{Batch, Page};
 use crate::domain::interaction::Interaction;
 use crate::domain::job::KeyId;
-use crate::domain::webhook::Hook;
+use crate::domain::webhook::{Hook, SigningSecret};
 use crate::ports::batches::{Batches, Download, Upload, UploadError};
 use crate::ports::gemini::{CreateError, Gemini, ReadError};
+use crate::ports::webhooks::{Revoke, Webhook, Webhooks};
 
 /// Sends nothing and knows nothing.
 #[derive(Debug)]
@@ -82,6 +83,38 @@ impl Batches for Offline {
     }
 
     async fn delete_file(&self, _file: &str, _created_by: &KeyId) -> Result<(), ReadError> {
+        Err(ReadError::NoAnswer(WHY.to_owned()))
+    }
+}
+
+#[async_trait]
+impl Webhooks for Offline {
+    async fn register(
+        &self,
+        _uri: &str,
+        _events: &[String],
+        _name: Option<&str>,
+    ) -> Result<(Webhook, SigningSecret), ReadError> {
+        Err(ReadError::NoAnswer(WHY.to_owned()))
+    }
+
+    async fn webhooks(&self) -> Result<Vec<Webhook>, ReadError> {
+        Err(ReadError::NoAnswer(WHY.to_owned()))
+    }
+
+    async fn enable(&self, _id: &str) -> Result<Webhook, ReadError> {
+        Err(ReadError::NoAnswer(WHY.to_owned()))
+    }
+
+    async fn ping(&self, _id: &str) -> Result<(), ReadError> {
+        Err(ReadError::NoAnswer(WHY.to_owned()))
+    }
+
+    async fn rotate(&self, _id: &str, _revoke: Revoke) -> Result<SigningSecret, ReadError> {
+        Err(ReadError::NoAnswer(WHY.to_owned()))
+    }
+
+    async fn unregister(&self, _id: &str) -> Result<(), ReadError> {
         Err(ReadError::NoAnswer(WHY.to_owned()))
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod command;
 pub mod folder;
+pub mod signing_secrets;
 pub mod sqlite;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,9 @@ pub const LEDGER: &str = "ledger.db";
 
 /// The file of the queue of work that one process leaves for another: that of the events which came.
 pub const WORK: &str = "work.db";
+
+/// The file of signing secrets of webhooks.
+pub const WEBHOOK_SECRETS: &str = "webhook-secrets.json";
 
 /// The folders of a data folder that hold objects, by the first part of their names.
 pub const FOLDERS: [&str; 3] = ["intakes", "results", "answers"];

@@ -259,7 +259,6 @@ pub fn event(name: &str, rev: Rev) -> Event {
         rev,
         state: State::Taken,
         since: START,
-        body: "00112233445566778899aabbccddeeff".to_owned(),
         about: "interaction.completed".to_owned(),
         lease: Some(START.plus(EVENT_LEASE)),
         outcome: None,

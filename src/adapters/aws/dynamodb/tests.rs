@@ -8,7 +8,7 @@ use crate::domain::dead::{DeadGroup, DeadRow};
 use crate::domain::gate::Gate;
 use crate::domain::intake::{Cursor, Held, Intake, Run};
 use crate::domain::item::{BadLine, Item, ItemId, Kind};
-use crate::domain::job::{Fate, Handle, InputRef, Job, JobKey, KeyId, Lease, Mode, Moment, Rev, State};
+use crate::domain::job::{Fate, Handle, Heard, InputRef, Job, JobKey, KeyId, Lease, Mode, Moment, Rev, State};
 use crate::domain::part::{Attempt, Counts, Intent, Output, Part, PartId, Passed, Sending, Uploaded};
 use crate::domain::time::Millis;
 use crate::domain::webhook::{Event, Outcome, Stray};
@@ -76,44 +76,51 @@ fn job() -> impl Strategy<Value = Item> {
     let mode = prop::sample::select(vec![Mode::Interaction, Mode::Call, Mode::Batch]);
     let moment = (time(), state(), any::<u32>(), maybe(text()));
     let moment = moment.prop_map(|(at, state, attempt, class)| Moment(at, state, attempt, class));
-    let lists = (prop::collection::vec(handle(), 0..4), prop::collection::vec(moment, 0..5));
+    let heard =
+        (text(), text(), time(), any::<u32>()).prop_map(|(id, nonce, at, polls)| Heard { id, nonce, at, polls });
+    let (doubtful, heard) = (prop::collection::vec((any::<u32>(), text()), 0..3), prop::collection::vec(heard, 0..3));
+    let lists = (prop::collection::vec(handle(), 0..4), prop::collection::vec(moment, 0..5), doubtful, heard);
     let texts = prop::array::uniform5(text());
     let optional = (maybe(time()), maybe(lease()), maybe(text()), maybe(text()), maybe(attempt()));
     let plain = (any::<[u32; 5]>(), any::<u64>(), any::<[bool; 2]>(), mode, state(), time());
-    (texts, optional, plain, lists, input()).prop_map(|(texts, optional, plain, (handles, history), input)| {
-        let [key, rev, content, model, nonce] = texts;
-        let (due_at, lease, class, message, batch) = optional;
-        let (numbers, deadline_s, [maybe_accepted, counted_duplicate], mode, state, since) = plain;
-        let [max_attempts, attempts, consume_tries, replays, possible_duplicates] = numbers;
-        Item::Job(Job {
-            key: JobKey(key),
-            rev: Rev(rev),
-            answer: message.clone(),
-            parked_at: due_at,
-            batch: batch.map(Box::new),
-            state,
-            since,
-            due_at,
-            lease,
-            input,
-            content,
-            mode,
-            model,
-            max_attempts,
-            deadline_s,
-            attempts,
-            consume_tries,
-            replays,
-            possible_duplicates,
-            maybe_accepted,
-            counted_duplicate,
-            nonce,
-            handles,
-            class,
-            message,
-            history,
-        })
-    })
+    (texts, optional, plain, lists, input()).prop_map(
+        |(texts, optional, plain, (handles, history, doubtful, heard), input)| {
+            let [key, rev, content, model, nonce] = texts;
+            let (due_at, lease, class, message, batch) = optional;
+            let (numbers, deadline_s, [maybe_accepted, counted_duplicate], mode, state, since) = plain;
+            let [max_attempts, attempts, consume_tries, replays, possible_duplicates] = numbers;
+            Item::Job(Job {
+                key: JobKey(key),
+                rev: Rev(rev),
+                answer: message.clone(),
+                parked_at: due_at,
+                batch: batch.map(Box::new),
+                state,
+                since,
+                due_at,
+                lease,
+                input,
+                content,
+                mode,
+                model,
+                max_attempts,
+                deadline_s,
+                attempts,
+                consume_tries,
+                replays,
+                possible_duplicates,
+                maybe_accepted,
+                counted_duplicate,
+                nonce,
+                doubtful,
+                heard,
+                handles,
+                class,
+                message,
+                history,
+            })
+        },
+    )
 }
 
 fn run() -> impl Strategy<Value = Run> {
@@ -326,9 +333,9 @@ fn event() -> impl Strategy<Value = Item> {
         Just(Outcome::Unknown),
         Just(Outcome::Other),
     ];
-    (prop::array::uniform4(text()), state(), [time(), time()], maybe(time()), maybe(outcome)).prop_map(
-        |([name, rev, body, about], state, [since, expires], lease, outcome)| {
-            Item::Event(Event { name, rev: Rev(rev), state, since, body, about, lease, outcome, expires })
+    (prop::array::uniform3(text()), state(), [time(), time()], maybe(time()), maybe(outcome)).prop_map(
+        |([name, rev, about], state, [since, expires], lease, outcome)| {
+            Item::Event(Event { name, rev: Rev(rev), state, since, about, lease, outcome, expires })
         },
     )
 }

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use tempfile::NamedTempFile;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use self::fault::fault;
+pub(super) use self::fault::fault;
 use self::folders::Folders;
 use crate::adapters::system::from_system;
 use crate::domain::time::Millis;

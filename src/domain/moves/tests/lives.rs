@@ -156,6 +156,7 @@ impl World {
                 assert!(self.life.doubt(&reservation));
             }
             Action::FindByName | Action::BringOn => panic!("no job here is of a batch"),
+            Action::Prove => panic!("nothing is heard here"),
             Action::EndGrace => assert!(self.life.with(|job, now| job.end_grace(now))),
             Action::Look(handles) => {
                 for id in handles {

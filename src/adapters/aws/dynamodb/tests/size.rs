@@ -108,9 +108,8 @@ fn a_dead_row_stays_under_1_kb_whatever_its_key_and_message() {
 fn an_event_costs_two_write_units_and_a_stray_one_each_time() {
     let hex = |digits: usize| Rev("0123456789abcdef".chars().cycle().take(digits).collect());
     let name = hex(32).0;
-    let taken = Event { body: hex(64).0, about: "x".repeat(100), ..sample::event(&name, hex(32)) };
+    let taken = Event { about: "x".repeat(100), ..sample::event(&name, hex(32)) };
     let handled = Event {
-        body: hex(64).0,
         about: "x".repeat(100),
         outcome: Some(Outcome::Queued(format!("part/{}/{}", hex(32).0, "x".repeat(63)))),
         ..sample::handled_event(&name, hex(32))
