@@ -273,8 +273,8 @@ fn a_newer_ledger_is_refused_and_left_alone() {
     let path = folder.path().join("ledger.db");
     ledger_with_one_job(&path);
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 42).unwrap();
-    assert_refused(&path, &["version 42", "version 1", "newer gleaner"]);
-    Connection::open(&path).unwrap().pragma_update(None, "user_version", 1).unwrap();
+    assert_refused(&path, &["version 42", "version 2", "newer gleaner"]);
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 2).unwrap();
     assert_eq!(runtime().block_on(rules::assert_recount(&SqliteLedger::open(&path).unwrap())), 1);
 }
 

@@ -62,18 +62,63 @@ fn listed(value: &Value) -> Vec<&Value> {
     value.as_array().map_or_else(|| vec![value], |list| list.iter().collect())
 }
 
-/// A value as text: references are the defaults of parameters, or the names of resources.
+/// Values of parameters that somebody gave; the others have their defaults.
+type Given<'a> = &'a [(&'a str, &'a str)];
+
+/// A value as text, with the defaults of parameters.
 fn text(value: &Value) -> String {
-    if let Some(name) = value["Ref"].as_str() {
-        let default = &TEMPLATE["Parameters"][name]["Default"];
-        return if default.is_null() { name.to_owned() } else { text(default) };
+    text_given(value, &[])
+}
+
+/// A value as text: references are parameters, or the names of resources; what only AWS knows stands by its name.
+fn text_given(value: &Value, given: Given<'_>) -> String {
+    let Some((function, argument)) = value.as_object().and_then(|object| object.iter().next()) else {
+        return match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            other => panic!("{other} is not understood here"),
+        };
+    };
+    let text = |value: &Value| text_given(value, given);
+    match (function.as_str(), argument) {
+        ("Ref", name) => reference(&text(name), given),
+        ("Fn::GetAtt", Value::Array(parts)) => reference(&parts.iter().map(text).collect::<Vec<_>>().join("."), given),
+        ("Fn::If", choice) => text(&choice[if holds(text(&choice[0]).as_str(), given) { 1 } else { 2 }]),
+        ("Fn::Sub", Value::String(plain)) => substituted(plain, &Value::Null, given),
+        ("Fn::Sub", pair) => substituted(pair[0].as_str().unwrap(), &pair[1], given),
+        _ => panic!("{value} is not understood here"),
     }
-    if let Some([name, attribute]) = value["Fn::GetAtt"].as_array().map(Vec::as_slice) {
-        return format!("{}.{}", text(name), text(attribute));
+}
+
+fn reference(name: &str, given: Given<'_>) -> String {
+    if let Some((_, value)) = given.iter().find(|(parameter, _)| *parameter == name) {
+        return (*value).to_owned();
     }
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        other => panic!("{other} is not understood here"),
+    match (name, &TEMPLATE["Parameters"][name]["Default"]) {
+        ("Api.ApiEndpoint", _) => "https://api.example".to_owned(),
+        (_, Value::Null) => name.to_owned(),
+        (_, default) => text_given(default, given),
     }
+}
+
+fn substituted(plain: &str, own: &Value, given: Given<'_>) -> String {
+    let mut parts = plain.split("${");
+    let first = parts.next().unwrap().to_owned();
+    parts.fold(first, |text, part| {
+        let (name, rest) = part.split_once('}').unwrap();
+        let value = own.get(name).map_or_else(|| reference(name, given), |value| text_given(value, given));
+        text + &value + rest
+    })
+}
+
+/// Whether a condition holds.
+fn holds(condition: &str, given: Given<'_>) -> bool {
+    fn judge(condition: &Value, given: Given<'_>) -> bool {
+        match condition.as_object().unwrap().iter().next().unwrap() {
+            (function, pair) if function == "Fn::Equals" => text_given(&pair[0], given) == text_given(&pair[1], given),
+            (function, other) if function == "Fn::Not" => !judge(&other[0], given),
+            other => panic!("{other:?} is not understood here"),
+        }
+    }
+    judge(&TEMPLATE["Conditions"][condition], given)
 }

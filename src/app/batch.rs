@@ -22,7 +22,7 @@ mod feed;
 mod files;
 mod halve;
 pub mod hold;
-mod items;
+pub(super) mod items;
 pub mod lines;
 pub mod look;
 pub mod merge;

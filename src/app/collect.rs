@@ -10,8 +10,9 @@ use tracing::{debug, error, info, warn};
 use super::batch;
 use super::consume;
 use super::engine::{Engine, Trouble};
+use super::follow::prove_heard;
 use super::gates::IN_A_ROW;
-use super::look::{Seen, look_at};
+use super::look::{Looked, Seen, look_at};
 use super::submit::PAGE;
 use super::work::hand_over_attempt;
 use crate::domain::interaction::Interaction;
@@ -109,8 +110,11 @@ pub(super) async fn step_one(engine: &Engine, item: Item) -> Result<bool, Troubl
             Ok(false)
         }
         Action::FindByName => batch::look::find(engine, &job).await.map(|()| false),
-        Action::Look(handles) if job.batch.is_some() => batch::look::look(engine, &job, &handles).await,
-        Action::Look(handles) => look(engine, &job, &handles).await,
+        Action::Look(handles) if job.batch.is_some() => {
+            batch::look::look(engine, &job, &handles).await.map(Looked::has_consumed)
+        }
+        Action::Look(handles) => look(engine, &job, &handles).await.map(Looked::has_consumed),
+        Action::Prove => prove_heard(engine, &job).await.map(Looked::has_consumed),
         Action::Consume if job.batch.is_some() => match hand_over_attempt(engine, &job).await? {
             true => Ok(false),
             false => batch::settle::take(engine, &job).await,
@@ -128,15 +132,32 @@ pub(super) async fn step_one(engine: &Engine, item: Item) -> Result<bool, Troubl
 }
 
 /// Looks at handles one after the other, and writes what they showed in one change.
-async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<bool, Trouble> {
+///
+/// # Errors
+/// Trouble.
+pub(super) async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<Looked, Trouble> {
     let mut seen = Vec::new();
     for id in handles {
         let Some(handle) = job.handle(id) else { continue };
-        match look_at(engine, job, handle).await? {
-            Seen::Value(answer) => return consume::begin(engine, job, id, *answer).await,
-            Seen::Rejected(message) => return Err(Trouble::NeedsPerson(message)),
-            other => seen.push((id.clone(), other)),
+        let shown = look_at(engine, job, handle).await?;
+        let is_last_word = matches!(shown, Seen::Value(_) | Seen::Rejected(_));
+        seen.push((id.clone(), shown));
+        if is_last_word {
+            break;
         }
+    }
+    note(engine, job, seen).await
+}
+
+/// Writes down what looks showed; a value among them is consumed, and is the last of them.
+///
+/// # Errors
+/// Trouble.
+pub(super) async fn note(engine: &Engine, job: &Job, mut seen: Vec<(String, Seen)>) -> Result<Looked, Trouble> {
+    match seen.pop() {
+        Some((id, Seen::Value(answer))) => return consume::begin(engine, job, &id, *answer).await,
+        Some((_, Seen::Rejected(message))) => return Err(Trouble::NeedsPerson(message)),
+        other => seen.extend(other),
     }
     let mut answer = None;
     for (id, seen) in &seen {
@@ -174,12 +195,11 @@ async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<bool, Tr
             }
         })
         .await?;
-    if let Some(job) = written
-        && job.state != State::Submitted
-    {
+    let Some(job) = written else { return Ok(Looked::Stale) };
+    if job.state != State::Submitted {
         info!(job.key = %job.key, job.state = %job.state, job.class = job.class, "looked at");
     }
-    Ok(false)
+    Ok(Looked::Noted)
 }
 
 /// Keeps Gemini's raw answer of an attempt that brought no value, before the job is judged by it.

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use tracing::{info, warn};
 
 use super::engine::{Engine, Trouble};
-use super::look::{Answer, Seen, look_at};
+use super::look::{Answer, Looked, Seen, look_at};
 use super::report::every;
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Fate, InputRef, Job, JobKey, State};
@@ -36,16 +36,18 @@ struct ResultFile<'a> {
     response: &'a RawValue,
 }
 
-/// Takes a finished job under a consume lease and consumes it. False: somebody else was faster, or it could not be
-/// consumed now.
+/// Takes a finished job under a consume lease and consumes it.
 ///
 /// # Errors
 /// Trouble; the job stays `done` and is taken again when its lease has run out.
-pub async fn begin(engine: &Engine, job: &Job, handle: &str, answer: Answer) -> Result<bool, Trouble> {
+pub async fn begin(engine: &Engine, job: &Job, handle: &str, answer: Answer) -> Result<Looked, Trouble> {
     let holder = engine.ids.token();
     match engine.change(job, |job, now| job.finished(handle, &holder, now)).await? {
-        Some(job) => consume(engine, job, &holder, Some(answer)).await,
-        None => Ok(false),
+        Some(job) => match consume(engine, job, &holder, Some(answer)).await? {
+            true => Ok(Looked::Consumed),
+            false => Ok(Looked::Noted),
+        },
+        None => Ok(Looked::Stale),
     }
 }
 

@@ -25,6 +25,25 @@ pub struct Answer {
     pub value: Box<RawValue>,
 }
 
+/// What came of a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Looked {
+    /// A result was made durable and handed on.
+    Consumed,
+    /// What it showed was written down, as far as it is news.
+    Noted,
+    /// Nothing: somebody else changed the job meanwhile.
+    Stale,
+}
+
+impl Looked {
+    /// Whether a result was consumed.
+    #[must_use]
+    pub const fn has_consumed(self) -> bool {
+        matches!(self, Self::Consumed)
+    }
+}
+
 /// What a look at a handle showed.
 #[derive(Debug)]
 pub enum Seen {
@@ -52,7 +71,7 @@ pub enum Seen {
 /// Trouble with the job's own line.
 pub async fn look_at(engine: &Engine, job: &Job, handle: &Handle) -> Result<Seen, Trouble> {
     match engine.gemini.get_interaction(&handle.id, &handle.key).await {
-        Ok(interaction) => match contradiction(job, handle, &interaction) {
+        Ok(interaction) => match contradiction(job, &handle.id, &interaction) {
             None => judge(engine, job, interaction).await,
             Some(why) => {
                 error!(job.key = %job.key, job.handle = handle.id, error = why, "Gemini's answer is not this job's");
@@ -71,15 +90,19 @@ pub async fn look_at(engine: &Engine, job: &Job, handle: &Handle) -> Result<Seen
 }
 
 /// What in an answer says that it is another job's: then nothing of it is believed.
-fn contradiction(job: &Job, handle: &Handle, interaction: &Interaction) -> Option<String> {
-    if interaction.id != handle.id {
-        return Some(format!("asked for {}, answered with {}", handle.id, interaction.id));
+pub(super) fn contradiction(job: &Job, handle: &str, interaction: &Interaction) -> Option<String> {
+    if interaction.id != handle {
+        return Some(format!("asked for {handle}, answered with {}", interaction.id));
     }
     let key = interaction.label(KEY_LABEL).filter(|key| *key != job.key.0)?;
     Some(format!("it carries the label of another job, {key}"))
 }
 
-async fn judge(engine: &Engine, job: &Job, interaction: Interaction) -> Result<Seen, Trouble> {
+/// Judges an interaction, which is this job's, against the job's line.
+///
+/// # Errors
+/// Trouble with the job's own line.
+pub(super) async fn judge(engine: &Engine, job: &Job, interaction: Interaction) -> Result<Seen, Trouble> {
     let fixed = |verdict, class: &str| Judgement { verdict, class: class.to_owned(), delay: None };
     let status = interaction.status.clone();
     if interaction.standing() == Standing::Completed
@@ -143,8 +166,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_another_jobs_is_not_believed() {
         let job = sample::job("mine", Rev("r".to_owned()));
-        let handle = sample::handle("v1_a");
-        let told = |body: &str| contradiction(&job, &handle, &Interaction::parse(body.as_bytes()).unwrap());
+        let told = |body: &str| contradiction(&job, "v1_a", &Interaction::parse(body.as_bytes()).unwrap());
         assert_eq!(told(r#"{"id":"v1_a"}"#), None);
         assert_eq!(told(r#"{"id":"v1_a","labels":{"gleaner":"mine","team":"x"}}"#), None);
         assert_eq!(told(r#"{"id":"v1_a","labels":"odd"}"#), None);

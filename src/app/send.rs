@@ -9,9 +9,11 @@ use super::engine::{Engine, Trouble};
 use super::gates::{ALIKE, Gates, Pass};
 use crate::domain::classify::{Judgement, Met, Verdict, classify, is_foreign};
 use crate::domain::interaction::Interaction;
+use crate::domain::item::ItemId;
 use crate::domain::job::{Handle, Job, KeyId, State};
 use crate::domain::line::JobLine;
 use crate::domain::moves::{Ticket, fresh_handle};
+use crate::domain::webhook::Hook;
 use crate::ports::gemini::CreateError;
 
 /// The class of an upload that Gemini refuses for good.
@@ -56,7 +58,7 @@ pub async fn send(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job, lin
         return Ok(Sent::NotSent);
     };
     let nonce = job.nonce.clone();
-    let body = Bytes::from(line.create_body(&job.model));
+    let body = Bytes::from(line.create_body(&job.model, hook(engine, &job).as_ref()));
     let (job, answer) = engine.hold(job, engine.gemini.create_interaction(body)).await;
     match answer {
         Ok(interaction) => {
@@ -93,6 +95,12 @@ pub async fn send(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job, lin
     }
 }
 
+/// What a create call of the reservation that `job` holds carries, so that Gemini calls back.
+pub(super) fn hook<'a>(engine: &'a Engine, job: &'a Job) -> Option<Hook<'a>> {
+    let url = engine.settings.webhook.url.as_deref()?;
+    Some(Hook { url, key: &job.key.0, nonce: &job.nonce })
+}
+
 /// The remaining lease is checked before anything is sent. None: the reservation is not ours any more.
 pub(super) async fn fresh_lease(engine: &Engine, job: Job) -> Result<Option<Job>, Trouble> {
     let Some(lease) = job.lease.clone() else { return Ok(None) };
@@ -111,6 +119,7 @@ pub(super) async fn fresh_lease(engine: &Engine, job: Job) -> Result<Option<Job>
 async fn attach(engine: &Engine, job: Job, nonce: &str, interaction: &Interaction) -> Result<(), Trouble> {
     let handle = handle_of(engine, &job, interaction);
     let stored = write_down(engine, job, &handle, nonce).await?;
+    let stored = look_if_strayed(engine, stored, &handle.id).await?;
     if stored.state == State::Discarded {
         warn!(job.key = %stored.key, job.handle = handle.id, "discarded while it was being sent: it runs at Gemini; cancel it again to stop it there");
     }
@@ -136,6 +145,15 @@ pub(super) async fn write_down(engine: &Engine, job: Job, handle: &Handle, nonce
             }
         }
     }
+}
+
+/// An event that named the handle before it was written down found no job: what it had to say is asked for now.
+pub(super) async fn look_if_strayed(engine: &Engine, job: Job, handle: &str) -> Result<Job, Trouble> {
+    if engine.ledger.get(&ItemId::stray(handle)).await?.is_none() {
+        return Ok(job);
+    }
+    info!(job.key = %job.key, job.handle = handle, "its event came before its handle was written down: looking now");
+    engine.settle(job, |job, now| job.look_soon(handle, now)).await
 }
 
 fn handle_of(engine: &Engine, job: &Job, interaction: &Interaction) -> Handle {

@@ -141,6 +141,12 @@ pub const NAMES: &[(&str, &str, &str)] = &[
 pub type Source<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Settings {
+    /// Where Gemini's public keys are.
+    #[must_use]
+    pub fn webhook_keys(&self) -> String {
+        self.webhook.keys.clone().unwrap_or_else(|| format!("{}{KEYS_PATH}", self.base_url.trim_end_matches('/')))
+    }
+
     /// Reads every setting; those that are not set keep the value they have in `self`.
     ///
     /// # Errors
@@ -251,9 +257,7 @@ fn url(source: Source<'_>, name: &'static str, into: &mut Option<String>) -> Res
     let Some(value) = set(source, name) else { return Ok(()) };
     let why = match value.parse::<reqwest::Url>() {
         Ok(url) if url.scheme() == "https" && url.has_host() => None,
-        Ok(url) if url.scheme() == "http" && matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) => {
-            None
-        }
+        Ok(url) if url.scheme() == "http" && url.host_str().is_some_and(is_this_machine) => None,
         Ok(_) => Some("it must be an https URL; http only for this machine".to_owned()),
         Err(error) => Some(error.to_string()),
     };
@@ -262,6 +266,12 @@ fn url(source: Source<'_>, name: &'static str, into: &mut Option<String>) -> Res
         Some(why) => return Err(SettingError { name, value, why }),
     }
     Ok(())
+}
+
+/// Whether a host is this machine: names that end with `localhost` are nobody else's
+/// (<https://www.rfc-editor.org/rfc/rfc6761#section-6.3>).
+fn is_this_machine(host: &str) -> bool {
+    matches!(host, "localhost" | "127.0.0.1" | "[::1]") || host.ends_with(".localhost")
 }
 
 fn on_unclear(source: Source<'_>, into: &mut OnUnclear) -> Result<(), SettingError> {
@@ -321,12 +331,22 @@ mod tests {
             ("GLEANER_PART_ROWS", "0"),
             ("GLEANER_WEBHOOK_URL", "example.test/hook"),
             ("GLEANER_WEBHOOK_URL", "http://example.test/hook"),
+            ("GLEANER_WEBHOOK_URL", "http://localhost.test/hook"),
+            ("GLEANER_WEBHOOK_URL", "http://notlocalhost/hook"),
             ("GLEANER_WEBHOOK_KEYS", "file:///etc/passwd"),
         ] {
             let source = |asked: &str| (asked == name).then(|| value.to_owned());
             let error = Settings::default().read(&source).unwrap_err();
             assert_eq!((error.name, error.value.as_str()), (name, value));
             assert!(error.to_string().contains(name));
+        }
+    }
+
+    #[test]
+    fn events_come_over_plain_http_on_this_machine_only() {
+        for url in ["http://127.0.0.1:1/a", "http://localhost/", "http://a1.execute-api.localhost:2/webhook"] {
+            let source = |asked: &str| (asked == "GLEANER_WEBHOOK_URL").then(|| url.to_owned());
+            assert_eq!(Settings::default().read(&source).unwrap().webhook.url.as_deref(), Some(url));
         }
     }
 

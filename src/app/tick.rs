@@ -2,8 +2,12 @@
 
 use super::collect::{Collected, collect};
 use super::engine::{Engine, Trouble};
+use super::left_work::do_left_work;
 use super::submit::{Submitted, submit};
 use crate::domain::time::Millis;
+
+/// How many items whose time is over are forgotten at once.
+const FORGOTTEN: usize = 1000;
 
 /// What a tick did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -12,6 +16,8 @@ pub struct Ticked {
     pub collected: Collected,
     /// What was submitted.
     pub submitted: Submitted,
+    /// How much work of events was done.
+    pub followed: u64,
 }
 
 impl Ticked {
@@ -28,7 +34,9 @@ impl Ticked {
 /// The first trouble. What was done before it and in spite of it is in the ledger: one job's trouble holds up neither
 /// the others nor new work.
 pub async fn tick(engine: &Engine, until: Millis) -> Result<Ticked, Trouble> {
+    let followed = do_left_work(engine, until).await;
     let collected = collect(engine, until).await;
     let submitted = if engine.is_stopping() { Submitted::default() } else { submit(engine, until).await? };
-    Ok(Ticked { collected: collected?, submitted })
+    engine.ledger.forget(engine.clock.now(), FORGOTTEN).await?;
+    Ok(Ticked { collected: collected?, submitted, followed: followed? })
 }

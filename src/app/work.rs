@@ -7,19 +7,20 @@ use super::batch::cut::cut;
 use super::batch::{self, part::Out};
 use super::collect::step_one;
 use super::engine::{Engine, Trouble};
+use super::follow::follow;
 use super::gates::Gates;
 use super::inbox::land_arrival;
 use super::submit::try_again;
 use super::take::take_lines;
 use crate::domain::intake::Intake;
 use crate::domain::item::{Item, ItemId};
-use crate::domain::job::Job;
+use crate::domain::job::{Job, JobKey};
 use crate::domain::part::Part;
 use crate::domain::step::{Action, step};
 use crate::domain::time::Millis;
 use crate::ports::inbox::{Arrival, Inbox};
 use crate::ports::ledger::ReplaceError;
-use crate::ports::queue::QueueError;
+use crate::ports::queue::{Queue, QueueError};
 
 /// An intake with more lines than this to take is handed over: at Gemini's pace that is about what a tick has time for.
 const LONG: u64 = 1000;
@@ -36,6 +37,23 @@ pub enum Work {
     Item(ItemId),
     /// Land a file of the inbox.
     Inbox(Arrival),
+    /// Look at what an event named.
+    Event(Told),
+}
+
+/// What an event named. The one kind of work whose message carries what the ledger doesn't have: a handle, and the
+/// nonce that came with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    /// What Gemini calls it.
+    pub handle: String,
+    /// The job; none for a batch job that is to be recognized by its display name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobKey>,
+    /// The nonce, when the job doesn't have the handle on record yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<String>,
 }
 
 impl From<QueueError> for Trouble {
@@ -55,6 +73,14 @@ pub async fn hand_over(engine: &Engine, work: &Work) -> Result<(), Trouble> {
     let Some(queue) = &engine.work_queue else {
         return Err(Trouble::NeedsPerson("there is no work queue to hand work over to".to_owned()));
     };
+    put(&**queue, work).await
+}
+
+/// Puts work into a queue.
+///
+/// # Errors
+/// As [`hand_over`].
+pub(super) async fn put(queue: &dyn Queue, work: &Work) -> Result<(), Trouble> {
     let body = serde_json::to_string(work).map_err(|error| Trouble::NeedsPerson(error.to_string()))?;
     let body = ascii(&body);
     queue.send(&[body]).await.into_iter().try_for_each(|sent| sent.map_err(Trouble::from))
@@ -143,9 +169,13 @@ pub(super) async fn hand_over_part(engine: &Engine, part: &Part) -> Result<bool,
 ///
 /// # Errors
 /// Trouble: the message should come again.
-pub async fn work(engine: &Engine, inbox: &dyn Inbox, work: &Work, until: Millis) -> Result<(), Trouble> {
+pub async fn work(engine: &Engine, inbox: Option<&dyn Inbox>, work: &Work, until: Millis) -> Result<(), Trouble> {
     match work {
-        Work::Inbox(arrival) => land_arrival(engine, inbox, arrival).await.map(drop),
+        Work::Inbox(arrival) => match inbox {
+            Some(inbox) => land_arrival(engine, inbox, arrival).await.map(drop),
+            None => Err(Trouble::NeedsPerson(format!("{} is to be landed, and there is no inbox here", arrival.name))),
+        },
+        Work::Event(told) => follow(engine, told).await,
         Work::Item(id) => match engine.ledger.get(id).await? {
             None => {
                 warn!(item.id = %id, "the work queue names an item that the ledger doesn't have");

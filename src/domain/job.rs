@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::handle::{Fate, Handle};
+pub use self::handle::{Fate, Handle, Heard};
 use super::part::Attempt;
 use super::time::Millis;
 
@@ -284,6 +284,13 @@ pub struct Job {
     pub counted_duplicate: bool,
     /// Random, written with each reservation: it comes back with an event and proves whose it is.
     pub nonce: String,
+    /// The nonces of earlier reservations whose create may have been accepted and brought no handle, each with its
+    /// attempt, oldest first: an event can still tell what became of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubtful: Vec<(u32, String)>,
+    /// Handles that events named, with the right nonce, and no look has shown yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub heard: Vec<Heard>,
     /// Every handle on record, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handles: Vec<Handle>,
@@ -349,6 +356,8 @@ impl Job {
             maybe_accepted: false,
             counted_duplicate: false,
             nonce: String::new(),
+            doubtful: Vec::new(),
+            heard: Vec::new(),
             handles: Vec::new(),
             class: None,
             message: None,

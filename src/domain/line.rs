@@ -13,6 +13,7 @@ use thiserror::Error;
 use super::job::{JobKey, Mode};
 use super::json::{self, Fault, Json, JsonError, Member};
 
+pub use fields::is_label_text;
 pub use header::parse_header;
 pub use job::parse_line;
 pub use row::{ROW_BYTES, RowLine, agree, parse_row};

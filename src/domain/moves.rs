@@ -8,6 +8,7 @@
 
 mod batch;
 mod consuming;
+mod heard;
 mod looks;
 #[cfg(test)]
 mod tests;
@@ -61,6 +62,7 @@ impl Job {
         if !matches!(self.state, State::Retryable | State::GivenUp) || !self.may_try_again() {
             return;
         }
+        self.keep_doubtful_nonce();
         self.attempts += 1;
         self.counted_duplicate = self.maybe_accepted;
         if self.maybe_accepted {
@@ -68,6 +70,7 @@ impl Job {
             self.maybe_accepted = false;
         }
         self.nonce = ticket.nonce;
+        self.heard.clear();
         let until = now.policy.lease_from(now.at);
         self.enter(State::Reserving, Some(until), now.at);
         self.lease = Some(Lease { holder: ticket.holder, until });
@@ -118,6 +121,7 @@ impl Job {
             self.enter(State::Submitted, Some(now.first_look()), now.at);
         } else {
             self.enter(State::Unclear, Some(now.grace_ends()), now.at);
+            self.look_at_heard(now);
         }
         true
     }
@@ -130,6 +134,7 @@ impl Job {
         if self.handles.iter().any(|known| known.id == handle.id) {
             return false;
         }
+        self.heard.retain(|heard| heard.id != handle.id);
         let own = self.is_reserved_by(nonce);
         let latest = handle.attempt == self.attempts;
         let has_won = self.handles.iter().any(|known| known.fate == Fate::Won);
@@ -196,8 +201,10 @@ impl Job {
     }
 
     /// The create call of the present reservation was not accepted: it was no duplicate, and what was in doubt before
-    /// it is in doubt again.
+    /// it is in doubt again. No event can bring its nonce back.
     fn take_back_duplicate(&mut self) {
+        self.nonce.clear();
+        self.heard.clear();
         self.maybe_accepted = self.counted_duplicate;
         self.possible_duplicates = self.possible_duplicates.saturating_sub(u32::from(self.counted_duplicate));
         self.counted_duplicate = false;
@@ -205,7 +212,7 @@ impl Job {
 
     /// The grace time of an unclear create is over: sent again or parked, as the policy says.
     pub fn end_grace(&mut self, now: Now<'_>) -> bool {
-        if self.state != State::Unclear {
+        if self.state != State::Unclear || !self.heard.is_empty() {
             return false;
         }
         self.maybe_accepted = true;

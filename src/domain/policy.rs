@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::job::Handle;
 use super::time::Millis;
 
 /// When a given-up handle is looked at again, counted from giving up (design, section 2).
@@ -69,12 +68,12 @@ impl Policy {
         doubled(self.backoff_base.saturating_mul(5), tries.saturating_sub(1).saturating_mul(2), self.gate_wait_max)
     }
 
-    /// The wait before the next look at a handle: `poll_min`, half as much again after each look that found it
-    /// running, at most `poll_max`.
+    /// The wait before the next look at a handle after `polls` looks that found it running: `poll_min`, half as much
+    /// again after each, at most `poll_max`.
     #[must_use]
-    pub fn next_look(&self, handle: &Handle) -> Duration {
+    pub fn next_look(&self, polls: u32) -> Duration {
         // 1.5^40 is ten million: enough to reach any longest wait from any first one.
-        let growth = 1.5_f64.powi(i32::try_from(handle.polls.min(40)).unwrap_or(40));
+        let growth = 1.5_f64.powi(i32::try_from(polls.min(40)).unwrap_or(40));
         let wait = self.poll_min.as_secs_f64() * growth;
         if wait < self.poll_max.as_secs_f64() { Duration::from_secs_f64(wait) } else { self.poll_max }
     }
@@ -157,9 +156,7 @@ mod tests {
     #[test]
     fn looks_come_less_often_up_to_the_longest_wait() {
         let policy = Policy::default();
-        let wait = |policy: &Policy, polls| {
-            policy.next_look(&Handle { polls, ..crate::ports::conformance::sample::handle("v1_a") }).as_millis()
-        };
+        let wait = |policy: &Policy, polls| policy.next_look(polls).as_millis();
         assert_eq!(
             [0, 1, 2, 8, 9, u32::MAX].map(|polls| wait(&policy, polls)),
             [10_000, 15_000, 22_500, 256_289, 300_000, 300_000]

@@ -17,6 +17,8 @@ pub enum Action {
     FindByName,
     /// Bring a part of a run on: its next attempt, its dead letters.
     BringOn,
+    /// Events named handles for it that no look has shown yet: ask Gemini about them.
+    Prove,
     /// It stayed unclear through the grace time: the policy decides.
     EndGrace,
     /// Ask Gemini about these handles.
@@ -59,6 +61,7 @@ fn step_job(job: &Job, now: Millis) -> Action {
         State::Reserving | State::Done | State::Retryable if leased => Action::Wait,
         State::Reserving => Action::TakeOver,
         State::Unclear if job.batch.is_some() => Action::FindByName,
+        State::Unclear if !job.heard.is_empty() => Action::Prove,
         State::Unclear => Action::EndGrace,
         State::GivenUp if job.batch.is_some() && job.handles.is_empty() => Action::FindByName,
         State::GivenUp if job.batch.is_some() => look(job, now),

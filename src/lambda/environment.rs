@@ -4,7 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::adapters::aws::stack::Names;
+use crate::adapters::aws::stack::{DoorNames, Names};
 use crate::app::settings::{SettingError, Settings};
 
 /// Which of the functions a process is.
@@ -59,6 +59,17 @@ pub enum EnvironmentError {
     Setting(#[from] SettingError),
 }
 
+/// The parts of the stack that a function works with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Parts {
+    /// All of them.
+    All(Names),
+    /// Those that events are received with.
+    Door(DoorNames),
+    /// None: the function does nothing yet.
+    None,
+}
+
 /// What a function is told by its environment.
 #[derive(Debug, Clone)]
 pub struct Environment {
@@ -66,8 +77,8 @@ pub struct Environment {
     pub function: Function,
     /// The stack's name, for its metrics.
     pub stack: String,
-    /// The parts of the stack; none for functions that have nothing to do with them yet.
-    pub names: Option<Names>,
+    /// The parts of the stack that it works with.
+    pub parts: Parts,
     /// Settings.
     pub settings: Settings,
     /// What AWS's own client is told.
@@ -93,19 +104,24 @@ impl Environment {
         let handler = value("_HANDLER").unwrap_or_default();
         let function = Function::ALL.into_iter().find(|function| function.handler() == handler);
         let function = function.ok_or(EnvironmentError::NoFunction(handler))?;
-        let names = match function {
-            Function::Tick | Function::Worker => Some(Names {
+        let parts = match function {
+            Function::Tick | Function::Worker => Parts::All(Names {
                 table: needed("GLEANER_TABLE")?,
                 bucket: needed("GLEANER_BUCKET")?,
                 work_queue: needed("GLEANER_WORK_QUEUE")?,
                 gemini_secret: needed("GLEANER_GEMINI_SECRET")?,
             }),
-            Function::Webhook | Function::Replay | Function::Summary => None,
+            Function::Webhook => Parts::Door(DoorNames {
+                table: needed("GLEANER_TABLE")?,
+                work_queue: needed("GLEANER_WORK_QUEUE")?,
+                webhook_secret: needed("GLEANER_WEBHOOK_SECRET")?,
+            }),
+            Function::Replay | Function::Summary => Parts::None,
         };
         Ok(Self {
             function,
             stack: value("GLEANER_STACK").unwrap_or_else(|| "gleaner".to_owned()),
-            names,
+            parts,
             settings: Settings::default().read(variable)?,
             aws: crate::adapters::aws::stack::lambda_config(variable),
         })
@@ -120,12 +136,13 @@ mod tests {
         Environment::of(&|name| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
     }
 
-    const TICK: [(&str, &str); 5] = [
+    const TICK: [(&str, &str); 6] = [
         ("_HANDLER", "tick"),
         ("GLEANER_TABLE", "t"),
         ("GLEANER_BUCKET", "b"),
         ("GLEANER_WORK_QUEUE", "http://127.0.0.1/q"),
         ("GLEANER_GEMINI_SECRET", "s"),
+        ("GLEANER_WEBHOOK_SECRET", "w"),
     ];
 
     #[test]
@@ -143,11 +160,19 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        for missing in 1..TICK.len() {
+        let needed =
+            [("tick", &[1, 2, 3, 4][..]), ("worker", &[1, 2, 3, 4]), ("webhook", &[1, 3, 5]), ("summary", &[])];
+        for ((function, needed), missing) in needed.into_iter().flat_map(|case| (1..TICK.len()).map(move |n| (case, n)))
+        {
             let mut pairs = TICK.to_vec();
+            pairs[0].1 = function;
             let (name, _) = pairs[missing];
             pairs[missing].1 = " ";
-            assert_eq!(environment(&pairs).unwrap_err(), EnvironmentError::Missing(name));
+            let read = environment(&pairs);
+            match needed.contains(&missing) {
+                true => assert_eq!(read.unwrap_err(), EnvironmentError::Missing(name)),
+                false => assert!(read.is_ok(), "{function} needs no {name}"),
+            }
         }
     }
 

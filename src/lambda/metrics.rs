@@ -12,10 +12,12 @@ use crate::app::engine::{Engine, Trouble};
 use crate::app::inbox::Emptied;
 use crate::app::report::{every, waiting};
 use crate::app::tick::Ticked;
+use crate::app::webhook::Received;
 use crate::domain::intake::Intake;
 use crate::domain::item::{Item, ItemId, Kind};
 use crate::domain::job::State;
 use crate::domain::time::Millis;
+use crate::domain::webhook::Outcome;
 use crate::ports::ledger::Count;
 
 const NAMESPACE: &str = "gleaner";
@@ -42,6 +44,18 @@ pub(super) fn print_done(service: &Service, done: &Done) -> io::Result<()> {
     ];
     let news: Vec<Metric> = metrics.into_iter().filter(|(.., value)| *value > 0).collect();
     if news.is_empty() { Ok(()) } else { print(service, &news) }
+}
+
+/// Prints what became of a request that may have been an event.
+pub(super) fn print_received(service: &Service, received: &Received) -> io::Result<()> {
+    let name = match received {
+        Received::Event(Outcome::Queued(_) | Outcome::Over(_)) => "EventsTaken",
+        Received::Event(Outcome::Unknown | Outcome::Other) => "EventsUnknown",
+        Received::Duplicate | Received::InHands => "EventsDuplicate",
+        Received::Refused(_) => "EventsRefused",
+        Received::NotNow(_) => "EventsNotTaken",
+    };
+    print(service, &[(name, "Count", 1)])
 }
 
 /// Counts the ledger and prints what alarms look at. That it can't be counted now is told and is no reason to fail.

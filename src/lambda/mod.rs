@@ -4,18 +4,20 @@
 
 mod environment;
 mod event;
+mod http;
 mod logs;
 mod metrics;
 mod service;
 mod tick;
 mod unbuilt;
+mod webhook;
 mod worker;
 
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, run, service_fn};
 use serde_json::value::RawValue;
 use tracing::Instrument;
 
-pub use self::environment::{Environment, Function};
+pub use self::environment::{Environment, Function, Parts};
 pub use self::service::Service;
 
 /// An event as it came: its very bytes count for the keys of jobs in it.
@@ -47,7 +49,8 @@ pub async fn handle(service: &Service, function: Function, event: Event) -> Resu
     let outcome = match function {
         Function::Tick => Box::pin(tick::handle(service, &event)).await,
         Function::Worker => Box::pin(worker::handle(service, &event)).await,
-        Function::Webhook | Function::Replay | Function::Summary => unbuilt::handle(function, &event),
+        Function::Webhook => Box::pin(webhook::handle(service, &event)).await,
+        Function::Replay | Function::Summary => unbuilt::handle(function, &event),
     };
     outcome.map_err(|error| {
         tracing::error!(%error, "the invocation failed");

@@ -6,15 +6,16 @@ use std::time::Duration;
 use lambda_runtime::Error;
 use thiserror::Error;
 
-use super::environment::{Environment, Function};
+use super::environment::{Environment, Function, Parts};
 use crate::adapters::aws::secrets::SecretError;
-use crate::adapters::aws::stack::Stack;
-use crate::adapters::gemini::{ApiKey, HttpGemini, Offline, Options, OptionsError};
+use crate::adapters::aws::stack::{Door, Stack};
+use crate::adapters::gemini::{ApiKey, HttpGemini, HttpPublicKeys, Offline, Options, OptionsError};
 use crate::adapters::system::{SystemClock, SystemIds};
 use crate::app::engine::Engine;
 use crate::app::inbox::HandedOver;
 use crate::app::lines::Headers;
 use crate::app::settings::Settings;
+use crate::app::webhook::Reception;
 use crate::domain::time::Millis;
 use crate::ports::clock::Clock;
 use crate::ports::gemini::Gemini;
@@ -61,6 +62,7 @@ pub struct Service {
     /// Whether it may leave long work to somebody else. The worker is that somebody.
     hands_over: bool,
     parts: Option<Stack>,
+    reception: Option<Reception>,
     headers: Headers,
     /// Long files handed over lately.
     pub(super) handed_over: HandedOver,
@@ -76,16 +78,34 @@ impl Service {
     pub fn new(environment: Environment) -> Result<Self, Error> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let mut settings = environment.settings;
-        if let Some(names) = &environment.names {
-            settings.keys_in = format!("the key in the secret {}", names.gemini_secret);
+        let (mut parts, mut reception) = (None, None);
+        match environment.parts {
+            Parts::All(names) => {
+                settings.keys_in = format!("the key in the secret {}", names.gemini_secret);
+                parts = Some(Stack::new(&environment.aws, names, Arc::clone(&clock)));
+            }
+            Parts::Door(names) => {
+                let Door { ledger, work_queue, secrets } = Door::new(&environment.aws, names, Arc::clone(&clock));
+                let public_keys = HttpPublicKeys::new(settings.webhook_keys(), Arc::clone(&clock))?;
+                reception = Some(Reception {
+                    ledger,
+                    work_queue,
+                    clock: Arc::clone(&clock),
+                    ids: Arc::new(SystemIds),
+                    secrets,
+                    public_keys: Arc::new(public_keys),
+                    audience: settings.webhook.audience.clone(),
+                });
+            }
+            Parts::None => {}
         }
-        let parts = environment.names.map(|names| Stack::new(&environment.aws, names, Arc::clone(&clock)));
         Ok(Self {
             stack_name: environment.stack,
             clock,
             settings,
             hands_over: environment.function != Function::Worker,
             parts,
+            reception,
             headers: Headers::default(),
             handed_over: HandedOver::default(),
             client: Mutex::default(),
@@ -99,6 +119,14 @@ impl Service {
     /// A function that was told of none.
     pub(super) fn parts(&self) -> Result<&Stack, Error> {
         self.parts.as_ref().ok_or_else(|| "this function was told of no table".into())
+    }
+
+    /// What events are received with.
+    ///
+    /// # Errors
+    /// A function that was told of no such parts.
+    pub(super) fn reception(&self) -> Result<&Reception, Error> {
+        self.reception.as_ref().ok_or_else(|| "this function was told of no table".into())
     }
 
     /// An engine on the stack, and why it can't ask Gemini, if so: files can be landed without.

@@ -69,8 +69,7 @@ mod tests {
 
     #[test]
     fn nothing_looks_as_if_it_had_been_done() {
-        assert_eq!(ask(Function::Webhook, &json!({"requestContext": {}})).unwrap()["statusCode"], 501);
-        for function in [Function::Replay, Function::Summary, Function::Webhook] {
+        for function in [Function::Replay, Function::Summary] {
             let error = ask(function, &json!({"limit": 1})).unwrap_err().to_string();
             assert_eq!(error, format!("{function} is not built yet: nothing was done"));
         }

@@ -46,10 +46,10 @@ async fn bring_on(
     let body = open(&*parts.objects, message.body.clone().unwrap_or_default()).await?;
     let named: Work = serde_json::from_str(&body).map_err(|error| format!("it names no work: {error}"))?;
     // A file can be landed without asking Gemini.
-    if let (Work::Item(_), Some(why)) = (&named, no_gemini) {
+    if let (Work::Item(_) | Work::Event(_), Some(why)) = (&named, no_gemini) {
         return Err(why.to_string().into());
     }
-    work(engine, &*parts.inbox, &named, until).await?;
+    work(engine, Some(&*parts.inbox), &named, until).await?;
     info!(work = ?named, "worked");
     Ok(())
 }

@@ -10,6 +10,7 @@ use super::gemini::{CreateError, ReadError};
 use super::objects::{ObjectError, Objects};
 use crate::domain::batch::{Batch, Page};
 use crate::domain::job::KeyId;
+use crate::domain::webhook::Hook;
 
 /// An object that is to become a file at Gemini.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +59,13 @@ pub trait Batches: fmt::Debug + Send + Sync {
     async fn upload(&self, upload: Upload<'_>) -> Result<String, UploadError>;
 
     /// Creates a batch job of `model` over an uploaded file.
-    async fn create_batch(&self, model: &str, file: &str, display_name: &str) -> Result<Batch, CreateError>;
+    async fn create_batch(
+        &self,
+        model: &str,
+        file: &str,
+        display_name: &str,
+        hook: Option<&Hook<'_>>,
+    ) -> Result<Batch, CreateError>;
 
     /// Looks at a batch job, with the key that created it when it is at hand, else with the creating one.
     async fn get_batch(&self, name: &str, created_by: &KeyId) -> Result<Batch, ReadError>;

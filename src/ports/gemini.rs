@@ -50,6 +50,9 @@ pub trait Gemini: Batches + Webhooks + fmt::Debug + Send + Sync {
     /// The key that creates.
     fn creates_as(&self) -> &KeyId;
 
+    /// Every key that is at hand, the creating one first.
+    fn keys(&self) -> Vec<KeyId>;
+
     /// Whether the key of that fingerprint is at hand, so that a 403 or 404 with it means something.
     fn has_key(&self, key: &KeyId) -> bool;
 

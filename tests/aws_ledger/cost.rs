@@ -13,7 +13,7 @@ use gleaner::simulator::Config;
 
 use super::emulator::Kind;
 use super::table::{behind_proxy, ledger, operations};
-use super::units::Written;
+use super::units::{Written, written};
 use super::world::World;
 
 /// The goal (design, section 11): write units of an interaction from its reservation until it is consumed.
@@ -89,6 +89,26 @@ async fn an_idle_tick_asks_the_same_whatever_is_closed() {
     // Ten states in four shards, and nothing else: half a read unit each.
     assert_eq!(with_none, [("Query".to_owned(), 40)].into());
     println!("an idle tick: {with_none:?}, {read} read units");
+}
+
+#[tokio::test]
+async fn an_event_costs_2_write_units() {
+    let (proxy, ledger) = behind_proxy().await;
+    let spent = Arc::new(Spent::default());
+    let ledger = ledger.counting(Arc::clone(&spent));
+    let revs = TestIds::new(1);
+    let taken = Item::Event(sample::event("0123456789abcdef0123456789abcdef", revs.rev()));
+    ledger.create(&taken).await.unwrap();
+    let handled = Item::Event(sample::handled_event("0123456789abcdef0123456789abcdef", revs.rev()));
+    ledger.replace(taken.rev(), &handled).await.unwrap();
+    let written = written(&proxy.take_seen());
+    let states: Vec<_> = written.iter().map(|put| (put.state.as_str(), put.units)).collect();
+    assert_eq!(states, [("taken", 1), ("handled", 1)]);
+    assert_eq!(spent.so_far()[&Operation::PutItem], Units { calls: 2, read: 0.0, write: 2.0 });
+    assert_eq!(ledger.forget(sample::minute(1_000_000), 100).await.unwrap(), 0, "DynamoDB does so by itself");
+    assert_eq!(proxy.take_seen().len(), 0);
+    // What DynamoDB has not deleted yet is there as ever: the event would be a duplicate for longer.
+    assert_eq!(ledger.get(&taken.id()).await.unwrap(), Some(handled));
 }
 
 #[tokio::test]

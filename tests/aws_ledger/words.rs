@@ -97,9 +97,9 @@ async fn missing_credentials_and_a_missing_region_are_a_persons_matter() {
 }
 
 #[tokio::test]
-async fn closed_items_are_not_listed_and_the_error_says_so() {
+async fn what_is_over_or_an_event_is_not_listed_and_the_error_says_so() {
     let (proxy, ledger) = behind_proxy().await;
-    for state in State::OF_JOBS.into_iter().chain(State::OF_OTHERS).filter(|state| state.is_closed()) {
+    for state in State::all().filter(|state| !state.is_listed()) {
         says(&told(ledger.in_state(state, None, 10).await), &[ledger.table(), state.word(), "by its id"]);
     }
     assert_eq!(proxy.take_seen().len(), 0);

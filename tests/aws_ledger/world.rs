@@ -113,7 +113,7 @@ impl World {
         let nobodys = S3Inbox::new(s3::client(&config("http://127.0.0.1:9")), "none".to_owned());
         for body in handed {
             let named: Work = serde_json::from_str(&body).unwrap();
-            work(&worker, &nobodys, &named, self.clock.now().plus(HOUR)).await.unwrap();
+            work(&worker, Some(&nobodys), &named, self.clock.now().plus(HOUR)).await.unwrap();
         }
     }
 

@@ -21,7 +21,7 @@ type Said = (Result<Batch, CreateError>, Result<Batch, ReadError>, Result<Page, 
 async fn each(act: Act) -> Said {
     let server = Server::start([act]).await;
     // A client each, so that a connection that was kept plays no part.
-    let created = client(&server.url()).create_batch("m", "files/a", "run-1").await;
+    let created = client(&server.url()).create_batch("m", "files/a", "run-1", None).await;
     assert_eq!(server.requests().len(), 1, "{created:?}");
     let looked = client(&server.url()).get_batch("batches/a", &second()).await;
     let listed = client(&server.url()).list_batches(None).await;
@@ -34,10 +34,10 @@ async fn each(act: Act) -> Said {
 async fn requests_name_what_they_are_about_and_carry_the_key_that_may() {
     let server = Server::start([Act::Say(answer_of("200 OK", BATCH))]).await;
     let client = client(&format!("{}/p/", server.url()));
-    let created = client.create_batch("models/m-1.5", "files/a\"b", "run-1").await.unwrap();
+    let created = client.create_batch("models/m-1.5", "files/a\"b", "run-1", None).await.unwrap();
     assert_eq!((created.name.as_str(), created.display_name.as_deref()), ("batches/a", Some("run-1")));
     assert_eq!(created.standing(), Standing::Running);
-    client.create_batch("m-1.5", "files/a", "run-1").await.unwrap();
+    client.create_batch("m-1.5", "files/a", "run-1", None).await.unwrap();
     client.get_batch("batches/a", &second()).await.unwrap();
     client.get_batch("a", &unknown()).await.unwrap();
     client.list_batches(None).await.unwrap();
@@ -73,7 +73,7 @@ async fn names_that_no_url_can_carry_are_not_sent() {
     let server = Server::start([Act::Say(answer_of("200 OK", BATCH))]).await;
     let client = client(&server.url());
     for id in ["", ".", ".."] {
-        let created = client.create_batch(&format!("models/{id}"), "files/a", "run-1").await;
+        let created = client.create_batch(&format!("models/{id}"), "files/a", "run-1", None).await;
         assert!(matches!(created, Err(CreateError::NotSent(_))), "{created:?}");
         let name = format!("batches/{id}");
         assert!(matches!(client.get_batch(&name, &second()).await, Err(ReadError::NoAnswer(_))));
@@ -89,7 +89,7 @@ async fn names_that_no_url_can_carry_are_not_sent() {
 async fn a_server_that_is_not_there_was_sent_no_create() {
     let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let client = client(&format!("http://localhost:{port}"));
-    let created = client.create_batch("m", "files/a", "run-1").await;
+    let created = client.create_batch("m", "files/a", "run-1", None).await;
     assert!(matches!(created, Err(CreateError::NotSent(_))), "{created:?}");
     assert!(matches!(client.list_batches(None).await, Err(ReadError::NoAnswer(_))));
 }
@@ -155,8 +155,8 @@ async fn a_create_over_a_kept_connection_that_breaks_is_not_sent_again() {
     for bytes in [1, 60] {
         let server = Server::start([Act::Say(answer_of("200 OK", BATCH)), Act::CloseAfter(bytes)]).await;
         let client = client(&server.url());
-        client.create_batch("m", "files/a", "run-1").await.unwrap();
-        let created = client.create_batch("m", "files/a", "run-2").await;
+        client.create_batch("m", "files/a", "run-1", None).await.unwrap();
+        let created = client.create_batch("m", "files/a", "run-2", None).await;
         assert!(matches!(created, Err(CreateError::Unclear(_))), "{created:?}");
         assert_eq!((server.requests().len(), server.connections()), (2, 1));
     }
@@ -250,7 +250,7 @@ async fn keys_are_masked_in_whatever_is_said_of_batch_jobs() {
 async fn offline_nothing_is_asked() {
     let offline = Offline::default();
     let key = offline.creates_as().clone();
-    assert!(matches!(offline.create_batch("m", "files/a", "run-1").await, Err(CreateError::NotSent(_))));
+    assert!(matches!(offline.create_batch("m", "files/a", "run-1", None).await, Err(CreateError::NotSent(_))));
     assert!(matches!(offline.get_batch("a", &key).await, Err(ReadError::NoAnswer(_))));
     assert!(matches!(offline.list_batches(None).await, Err(ReadError::NoAnswer(_))));
     assert!(matches!(offline.cancel_batch("a", &key).await, Err(ReadError::NoAnswer(_))));

@@ -9,6 +9,8 @@ use crate::{listed, of_type};
 /// The program's own text of what it measures.
 const METRICS: &str = include_str!("../../src/lambda/metrics.rs");
 
+const DASHBOARD: &str = include_str!("../../infra/dashboard.yaml");
+
 fn alarms() -> impl Iterator<Item = (&'static str, &'static Value)> {
     of_type("AWS::CloudWatch::Alarm").into_iter().map(|(name, alarm)| (name, &alarm["Properties"]))
 }
@@ -23,8 +25,29 @@ fn every_metric_of_the_programs_own_is_one_that_it_prints() {
         watched.insert(metric);
     }
     assert!(METRICS.contains(r#"const NAMESPACE: &str = "gleaner";"#));
-    for needed in ["OldestOpenItemAge", "OldestDoneAge", "DeadLetters", "HeldRuns", "TickTroubles", "RefusedFiles"] {
+    for needed in [
+        "OldestOpenItemAge",
+        "OldestDoneAge",
+        "DeadLetters",
+        "HeldRuns",
+        "TickTroubles",
+        "RefusedFiles",
+        "EventsRefused",
+    ] {
         assert!(watched.contains(needed), "nobody watches {needed}");
+    }
+}
+
+#[test]
+fn the_dashboard_shows_what_is_printed() {
+    let shown: BTreeSet<&str> =
+        DASHBOARD.split("[\"gleaner\", \"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(shown.len() > 10, "{shown:?}");
+    for metric in &shown {
+        assert!(METRICS.contains(&format!("\"{metric}\"")), "the dashboard shows {metric}, which nobody prints");
+    }
+    for needed in ["EventsTaken", "EventsUnknown", "EventsRefused", "EventsDuplicate", "EventsNotTaken", "Consumed"] {
+        assert!(shown.contains(needed), "{needed}");
     }
 }
 

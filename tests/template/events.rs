@@ -4,10 +4,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use aws_lambda_events::sqs::SqsEvent;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use gleaner::app::work::Work;
 use gleaner::domain::intake::run_key;
 use gleaner::domain::item::ItemId;
 use gleaner::domain::part::{PartId, attempt_key};
+use gleaner::domain::time::Millis;
+use gleaner::domain::webhook::{Body, Delivery, Named, Request, SigningSecret};
 use gleaner::lambda::{Environment, Event, Function, Service, handle};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -23,7 +27,14 @@ fn event(name: &str) -> Value {
 
 /// What the function of that handler answers, without a stack.
 async fn answer(function: Function, name: &str) -> Result<Value, lambda_runtime::Diagnostic> {
-    let environment = Environment::of(&|asked| (asked == "_HANDLER").then(|| function.handler().to_owned())).unwrap();
+    let told = [
+        ("_HANDLER", function.handler()),
+        ("GLEANER_TABLE", "nowhere"),
+        ("GLEANER_WORK_QUEUE", "http://127.0.0.1:9/nowhere"),
+        ("GLEANER_WEBHOOK_SECRET", "nowhere"),
+    ];
+    let told = |asked: &str| told.iter().find(|(name, _)| *name == asked).map(|(_, value)| (*value).to_owned());
+    let environment = Environment::of(&told).unwrap();
     let payload = serde_json::value::to_raw_value(&event(name)).unwrap();
     let event = Event { payload, context: lambda_runtime::Context::default() };
     handle(&Service::new(environment).unwrap(), function, event).await
@@ -36,8 +47,19 @@ fn every_function_has_an_event() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter_map(|name| name.strip_suffix(".json").map(str::to_owned))
         .collect();
-    let known =
-        ["replay", "replay-direct", "summary", "tick", "tick-bare", "tick-jobs", "webhook", "worker", "worker-batch"];
+    let known = [
+        "replay",
+        "replay-direct",
+        "summary",
+        "tick",
+        "tick-bare",
+        "tick-jobs",
+        "webhook",
+        "webhook-function-url",
+        "webhook-rest",
+        "worker",
+        "worker-batch",
+    ];
     assert_eq!(files, known.map(str::to_owned).into(), "an event without a test, or a test without an event");
     for function in Function::ALL {
         assert!(files.contains(function.handler()));
@@ -128,17 +150,68 @@ fn is_of_the_api(event: &Value, route: &str) {
     assert!(serde_json::from_str::<Value>(body).unwrap().is_object());
 }
 
-#[tokio::test]
-async fn a_webhook_is_signed_and_answered_that_it_is_not_built() {
-    let webhook = event("webhook");
-    is_of_the_api(&webhook, "POST /webhook");
-    for header in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
-        assert!(webhook["headers"][header].is_string(), "{header}");
+/// The request in an event of the webhook, and the header names as they are in it.
+fn request(event: &Value) -> Request {
+    let headers = event["headers"].as_object().unwrap().iter();
+    let headers = headers.map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned())).collect();
+    let body = event["body"].as_str().unwrap();
+    let body = match event["isBase64Encoded"].as_bool().unwrap() {
+        true => STANDARD.decode(body).unwrap(),
+        false => body.as_bytes().to_vec(),
+    };
+    Request { headers, body: body.into() }
+}
+
+/// The secret that `infra/README.md` names.
+fn example_secret() -> SigningSecret {
+    let text = include_str!("../../infra/README.md");
+    let at = text.find("whsec_").unwrap();
+    SigningSecret::parse(text[at..].split('`').next().unwrap()).unwrap()
+}
+
+#[test]
+fn each_event_of_the_webhook_is_signed_for_its_time() {
+    for (name, about) in [
+        ("webhook", Named::Interaction("v1_ChdFeGFtcGxlT2ZBbkludGVyYWN0aW9u".to_owned())),
+        ("webhook-function-url", Named::Interaction("v1_ChdFeGFtcGxlT2ZBbkludGVyYWN0aW9u".to_owned())),
+        ("webhook-rest", Named::Batch("batches/0123456789abcdefghijklmnopqrstuvwxyz".to_owned())),
+    ] {
+        let request = request(&event(name));
+        let delivery = Delivery::read(&request, Millis(1_795_932_000_000)).unwrap();
+        assert!(delivery.proved_by_secrets(&[example_secret()]).is_some(), "{name}");
+        assert_eq!(Body::read(&request.body).unwrap().named, about, "{name}");
+        let header = |wanted: &str| request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        assert_eq!(header("content-length").unwrap().1, request.body.len().to_string(), "{name}");
     }
-    assert!(webhook["requestContext"]["authorizer"].is_null());
-    let answer = answer(Function::Webhook, "webhook").await.unwrap();
-    assert_eq!(answer["statusCode"], 501);
-    assert!(answer["body"].as_str().unwrap().contains("not built yet"));
+}
+
+#[test]
+fn each_event_of_the_webhook_has_the_form_of_its_door() {
+    is_of_the_api(&event("webhook"), "POST /webhook");
+    assert!(event("webhook")["requestContext"]["authorizer"].is_null());
+
+    let url = event("webhook-function-url");
+    assert_eq!((&url["version"], &url["routeKey"]), (&json!("2.0"), &json!("$default")));
+    assert!(url["requestContext"]["domainName"].as_str().unwrap().contains(".lambda-url."));
+
+    let rest = event("webhook-rest");
+    assert_eq!(
+        (&rest["version"], &rest["httpMethod"], &rest["path"]),
+        (&json!("1.0"), &json!("POST"), &json!("/webhook"))
+    );
+    for (name, value) in rest["headers"].as_object().unwrap() {
+        assert_eq!(rest["multiValueHeaders"][name], json!([value]), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_of_long_ago_is_refused_at_every_door() {
+    for name in ["webhook", "webhook-function-url", "webhook-rest"] {
+        // Nothing is asked for it: there is no stack here.
+        let answer = answer(Function::Webhook, name).await.unwrap();
+        assert_eq!(answer["statusCode"], 401, "{name}: {answer}");
+        assert!(serde_json::from_str::<Value>(answer["body"].as_str().unwrap()).unwrap()["error"].is_string());
+    }
 }
 
 #[tokio::test]

@@ -3,18 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use gleaner::app::settings::{NAMES, Settings};
-use gleaner::lambda::{Environment, Function};
+use gleaner::app::settings::{NAMES, Settings, Webhook};
+use gleaner::domain::webhook::EVENT_LEASE;
+use gleaner::lambda::{Environment, Function, Parts};
 use serde_json::{Value, json};
 
-use crate::{TEMPLATE, of_type, properties, text};
+use crate::{Given, TEMPLATE, of_type, properties, text_given};
 
 /// Settings that functions have no use for: keys come from a secret, there is no folder, and no command is run.
 const NOT_IN_LAMBDA: [&str; 3] = ["GEMINI_API_KEY", "GLEANER_DATA", "GLEANER_ON_RESULT_TIMEOUT"];
 
+/// Settings of who receives events, and of nobody else.
+const OF_THE_WEBHOOK: [&str; 2] = ["GLEANER_WEBHOOK_KEYS", "GLEANER_WEBHOOK_AUDIENCE"];
+
 /// What is no setting of the program: where it is, and how it logs.
 const OF_THE_STACK: [&str; 6] =
     ["GLEANER_STACK", "GLEANER_LOG", "GLEANER_TABLE", "GLEANER_BUCKET", "GLEANER_WORK_QUEUE", "GLEANER_GEMINI_SECRET"];
+
+/// Where the stack's events are to be sent.
+const OWN_WEBHOOK: &str = "https://api.example/webhook";
 
 /// The functions' properties by their handlers.
 fn functions() -> BTreeMap<&'static str, &'static Value> {
@@ -24,8 +31,13 @@ fn functions() -> BTreeMap<&'static str, &'static Value> {
 
 /// What a function is told, with the defaults of parameters.
 fn variables(function: &Value) -> BTreeMap<String, String> {
+    variables_given(function, &[])
+}
+
+/// The same with these parameters.
+fn variables_given(function: &Value, given: Given<'_>) -> BTreeMap<String, String> {
     let all = function["Environment"]["Variables"].as_object().unwrap().iter();
-    all.map(|(name, value)| (name.clone(), text(value))).collect()
+    all.map(|(name, value)| (name.clone(), text_given(value, given))).collect()
 }
 
 fn seconds(function: &Value) -> Duration {
@@ -77,15 +89,21 @@ fn each_logs_json_of_all_levels_into_a_group_that_is_emptied() {
 fn every_environment_is_what_the_program_reads() {
     for (name, function) in functions() {
         let mut variables = variables(function);
-        for unknown in variables.keys().filter(|name| !OF_THE_STACK.contains(&name.as_str())) {
+        let of_the_stack = |name: &&String| OF_THE_STACK.contains(&name.as_str()) || *name == "GLEANER_WEBHOOK_SECRET";
+        for unknown in variables.keys().filter(|name| !of_the_stack(name)) {
             assert!(NAMES.iter().any(|(known, ..)| known == unknown), "{name} is told {unknown}");
             assert!(!NOT_IN_LAMBDA.contains(&unknown.as_str()), "{name} is told {unknown}");
         }
         variables.insert("_HANDLER".to_owned(), name.to_owned());
         let read = Environment::of(&|name| variables.get(name).cloned()).unwrap();
         assert_eq!(read.function.handler(), name);
-        assert_eq!(read.settings, Settings::default(), "a parameter's default is not the program's");
-        assert_eq!(read.names.is_some(), ["tick", "worker"].contains(&name));
+        let url = ["tick", "worker"].contains(&name).then(|| OWN_WEBHOOK.to_owned());
+        let expected = Settings { webhook: Webhook { url, ..Webhook::default() }, ..Settings::default() };
+        assert_eq!(read.settings, expected, "a parameter's default is not the program's");
+        match (name, &read.parts) {
+            ("tick" | "worker", Parts::All(_)) | ("webhook", Parts::Door(_)) | ("replay" | "summary", Parts::None) => {}
+            other => panic!("{other:?}"),
+        }
     }
 }
 
@@ -93,20 +111,22 @@ fn every_environment_is_what_the_program_reads() {
 fn every_setting_reaches_who_works_and_the_command_line() {
     let settings: BTreeMap<String, String> = NAMES
         .iter()
-        .filter(|(name, ..)| !NOT_IN_LAMBDA.contains(name) && *name != "GLEANER_LOG")
+        .filter(|(name, ..)| !NOT_IN_LAMBDA.contains(name) && !OF_THE_WEBHOOK.contains(name) && *name != "GLEANER_LOG")
         .map(|(name, default, _)| ((*name).to_owned(), (*default).to_owned()))
         .collect();
-    let output = TEMPLATE["Outputs"]["Settings"]["Value"]["Fn::Sub"].as_str().unwrap();
-    let output: BTreeMap<String, String> = serde_json::from_str(output).unwrap();
     let functions = functions();
+    // Its default is the program's where the stack's own address is no default.
+    let given: Given = &[("WebhookEvents", "registered")];
+    let output = TEMPLATE["Outputs"]["Settings"]["Value"]["Fn::Sub"][0].as_str().unwrap();
+    let output: BTreeMap<String, String> = serde_json::from_str(output).unwrap();
     for worker in ["tick", "worker"] {
-        let mut variables = variables(functions[worker]);
+        let mut variables = variables_given(functions[worker], given);
         for name in OF_THE_STACK {
             assert!(variables.remove(name).is_some(), "{worker} is not told {name}");
         }
         assert_eq!(variables, settings, "{worker}");
         for (name, reference) in functions[worker]["Environment"]["Variables"].as_object().unwrap() {
-            if settings.contains_key(name) {
+            if settings.contains_key(name) && name != "GLEANER_WEBHOOK_URL" {
                 assert_eq!(output[name], format!("${{{}}}", reference["Ref"].as_str().unwrap()));
             }
         }
@@ -114,10 +134,46 @@ fn every_setting_reaches_who_works_and_the_command_line() {
     assert_eq!(output.keys().collect::<Vec<_>>(), settings.keys().collect::<Vec<_>>());
 }
 
+#[test]
+fn each_job_asks_for_its_event_or_none_does_and_the_command_line_as_the_functions() {
+    let functions = functions();
+    assert_eq!(TEMPLATE["Parameters"]["WebhookEvents"]["AllowedValues"], json!(["each-job", "registered"]));
+    for (chosen, expected) in [("each-job", OWN_WEBHOOK), ("registered", "")] {
+        let given: Given = &[("WebhookEvents", chosen)];
+        let output = text_given(&TEMPLATE["Outputs"]["Settings"]["Value"], given);
+        let output: BTreeMap<String, String> = serde_json::from_str(&output).unwrap();
+        assert_eq!(output["GLEANER_WEBHOOK_URL"], expected);
+        for worker in ["tick", "worker"] {
+            assert_eq!(variables_given(functions[worker], given)["GLEANER_WEBHOOK_URL"], expected, "{worker}");
+        }
+        assert!(!variables_given(functions["webhook"], given).contains_key("GLEANER_WEBHOOK_URL"));
+    }
+    assert_eq!(text_given(&TEMPLATE["Outputs"]["WebhookUrl"]["Value"], &[]), OWN_WEBHOOK);
+}
+
+#[test]
+fn who_receives_events_is_told_whose_keys_to_believe() {
+    let given: Given = &[
+        ("WebhookKeys", "https://keys.example/set"),
+        ("WebhookAudience", "us"),
+        ("GeminiBaseUrl", "https://gemini.example"),
+    ];
+    let mut told = variables_given(functions()["webhook"], given);
+    told.insert("_HANDLER".to_owned(), "webhook".to_owned());
+    let read = Environment::of(&|name| told.get(name).cloned()).unwrap().settings;
+    assert_eq!(read.webhook.keys.as_deref(), Some("https://keys.example/set"));
+    assert_eq!((read.webhook.audience.as_deref(), read.base_url.as_str()), (Some("us"), "https://gemini.example"));
+    for other in ["tick", "worker", "replay", "summary"] {
+        let told = variables(functions()[other]);
+        assert!(OF_THE_WEBHOOK.iter().all(|name| !told.contains_key(*name)), "{other}");
+        assert!(!told.contains_key("GLEANER_WEBHOOK_SECRET"), "{other}");
+    }
+}
+
 /// A parameter's pattern must not let through what breaks the JSON of the output `Settings`.
 #[test]
 fn settings_are_text_that_json_can_hold() {
-    let output = TEMPLATE["Outputs"]["Settings"]["Value"]["Fn::Sub"].as_str().unwrap();
+    let output = TEMPLATE["Outputs"]["Settings"]["Value"]["Fn::Sub"][0].as_str().unwrap();
     for (name, parameter) in TEMPLATE["Parameters"].as_object().unwrap() {
         assert!(!parameter["Description"].as_str().unwrap().is_empty(), "{name}");
         if output.contains(&format!("${{{name}}}"))
@@ -147,6 +203,10 @@ fn time_outs_leave_time_for_what_is_under_way() {
     for over_http in ["webhook", "replay"] {
         assert!(seconds(functions[over_http]) <= Duration::from_secs(30));
     }
+    // One that hangs is over before its event's lease is, and the API waits for it to say so.
+    assert!(2 * seconds(functions["webhook"]) <= EVENT_LEASE);
+    let waits = Duration::from_millis(properties("WebhookIntegration")["TimeoutInMillis"].as_u64().unwrap());
+    assert!(waits > seconds(functions["webhook"]));
 }
 
 #[test]
@@ -187,6 +247,7 @@ fn the_stack_tells_where_its_parts_are() {
         "Settings",
         "TickFunction",
         "WorkerFunction",
+        "WebhookFunction",
     ] {
         assert!(outputs.contains(name), "{name}");
     }

@@ -63,6 +63,43 @@ impl Stack {
     }
 }
 
+/// What the parts are called that events are received with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoorNames {
+    /// The table.
+    pub table: String,
+    /// The URL of the work queue.
+    pub work_queue: String,
+    /// The name or ARN of the secret with the webhooks' signing secrets.
+    pub webhook_secret: String,
+}
+
+/// The parts that events are received with: no bucket, no API keys.
+#[derive(Debug)]
+pub struct Door {
+    /// Items.
+    pub ledger: Arc<DynamoLedger>,
+    /// Where the work goes.
+    pub work_queue: Arc<SqsQueue>,
+    /// Signing secrets.
+    pub secrets: Arc<AwsSigningSecrets>,
+}
+
+impl Door {
+    /// The parts of those names. Nothing is sent yet.
+    #[must_use]
+    pub fn new(config: &SdkConfig, names: DoorNames, clock: Arc<dyn Clock>) -> Self {
+        let config = &tuned(config);
+        let dynamodb = aws_sdk_dynamodb::config::Builder::from(config).interceptor(Calls).build();
+        let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(Calls).build();
+        Self {
+            ledger: Arc::new(DynamoLedger::new(aws_sdk_dynamodb::Client::from_conf(dynamodb), names.table)),
+            work_queue: Arc::new(SqsQueue::without_objects(aws_sdk_sqs::Client::from_conf(sqs), names.work_queue)),
+            secrets: Arc::new(AwsSigningSecrets::new(secrets(config), names.webhook_secret, clock)),
+        }
+    }
+}
+
 /// The signing secrets in the secret of that name or ARN. Nothing is sent yet.
 #[must_use]
 pub fn signing_secrets(config: &SdkConfig, id: String, clock: Arc<dyn Clock>) -> AwsSigningSecrets {

@@ -9,6 +9,7 @@ use super::client::HttpGemini;
 use super::verdict::Done;
 use crate::domain::batch::{Batch, Page};
 use crate::domain::job::KeyId;
+use crate::domain::webhook::Hook;
 use crate::ports::batches::{Batches, Download, Upload, UploadError};
 use crate::ports::gemini::{CreateError, Gemini, ReadError};
 
@@ -18,12 +19,21 @@ impl Batches for HttpGemini {
         self.upload_object(upload).await
     }
 
-    async fn create_batch(&self, model: &str, file: &str, display_name: &str) -> Result<Batch, CreateError> {
+    async fn create_batch(
+        &self,
+        model: &str,
+        file: &str,
+        display_name: &str,
+        hook: Option<&Hook<'_>>,
+    ) -> Result<Batch, CreateError> {
         let url = self.endpoint.batch_of(model).ok_or_else(|| {
             CreateError::NotSent(format!("no URL can be made of the model's name {model:?}; nothing was sent"))
         })?;
-        let body = json!({"batch": {"displayName": display_name, "inputConfig": {"fileName": file}}});
-        self.create(url, Bytes::from(body.to_string())).await
+        let mut batch = json!({"displayName": display_name, "inputConfig": {"fileName": file}});
+        if let (Some(fields), Some(hook)) = (batch.as_object_mut(), hook) {
+            fields.insert("webhookConfig".to_owned(), hook.of_batch());
+        }
+        self.create(url, Bytes::from(json!({"batch": batch}).to_string())).await
     }
 
     async fn get_batch(&self, name: &str, created_by: &KeyId) -> Result<Batch, ReadError> {

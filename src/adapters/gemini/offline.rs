@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crate::domain::batch::{Batch, Page};
 use crate::domain::interaction::Interaction;
 use crate::domain::job::KeyId;
-use crate::domain::webhook::SigningSecret;
+use crate::domain::webhook::{Hook, SigningSecret};
 use crate::ports::batches::{Batches, Download, Upload, UploadError};
 use crate::ports::gemini::{CreateError, Gemini, ReadError};
 use crate::ports::webhooks::{Revoke, Webhook, Webhooks};
@@ -27,6 +27,10 @@ const WHY: &str = "Gemini is not asked here";
 impl Gemini for Offline {
     fn creates_as(&self) -> &KeyId {
         &self.0
+    }
+
+    fn keys(&self) -> Vec<KeyId> {
+        Vec::new()
     }
 
     fn has_key(&self, _key: &KeyId) -> bool {
@@ -52,7 +56,13 @@ impl Batches for Offline {
         Err(UploadError::Gemini(ReadError::NoAnswer(WHY.to_owned())))
     }
 
-    async fn create_batch(&self, _model: &str, _file: &str, _display_name: &str) -> Result<Batch, CreateError> {
+    async fn create_batch(
+        &self,
+        _model: &str,
+        _file: &str,
+        _display_name: &str,
+        _hook: Option<&Hook<'_>>,
+    ) -> Result<Batch, CreateError> {
         Err(CreateError::NotSent(WHY.to_owned()))
     }
 

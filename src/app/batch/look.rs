@@ -8,7 +8,7 @@ use super::back::{End, hand_back};
 use super::items::attempt_of;
 use super::settle;
 use crate::app::engine::{Engine, Trouble};
-use crate::app::look::{Seen as Refusal, judge_refusal};
+use crate::app::look::{Looked, Seen as Refusal, judge_refusal};
 use crate::app::work::hand_over_attempt;
 use crate::domain::batch::{Batch, Standing};
 use crate::domain::classify::{Met, classify};
@@ -88,11 +88,11 @@ fn judge(batch: &Batch) -> Seen {
     }
 }
 
-/// Looks at the handles of an attempt that is due. True when its outcome was taken.
+/// Looks at the handles of an attempt.
 ///
 /// # Errors
 /// Trouble.
-pub async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<bool, Trouble> {
+pub async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<Looked, Trouble> {
     let attempt = attempt_of(job)?.clone();
     let mut shown = Vec::new();
     for id in handles {
@@ -103,7 +103,7 @@ pub async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<bool
                 let done = engine.change_if(job, |job, now| job.output_is_there(id, output, now)).await?;
                 return match done {
                     Some(job) => take_or_hand_over(engine, job).await,
-                    None => Ok(false),
+                    None => Ok(Looked::Stale),
                 };
             }
             Seen::Rejected(message) => return Err(Trouble::NeedsPerson(message)),
@@ -117,12 +117,13 @@ pub async fn look(engine: &Engine, job: &Job, handles: &[String]) -> Result<bool
             None => break,
         }
     }
-    Ok(false)
+    Ok(Looked::Noted)
 }
 
 /// Takes the outcome here, or has somebody take it who has more time than a tick.
-async fn take_or_hand_over(engine: &Engine, job: Job) -> Result<bool, Trouble> {
-    if hand_over_attempt(engine, &job).await? { Ok(false) } else { settle::take(engine, &job).await }
+async fn take_or_hand_over(engine: &Engine, job: Job) -> Result<Looked, Trouble> {
+    let taken = if hand_over_attempt(engine, &job).await? { false } else { settle::take(engine, &job).await? };
+    Ok(if taken { Looked::Consumed } else { Looked::Noted })
 }
 
 /// Writes down what a look showed. The job as it is then; none when there is no more to write: its rows went back, or
@@ -192,6 +193,43 @@ async fn note(
         }
         (None, _) => Ok(Some(job.clone())),
     }
+}
+
+/// Attaches a batch job that an event named, if Gemini shows it to a key of ours and it has the attempt's name; and looks
+/// at it. `nonce` is what came with the event; without one the name alone tells, as in a listing.
+///
+/// # Errors
+/// Trouble.
+pub async fn prove(engine: &Engine, job: &Job, name: &str, nonce: Option<&str>) -> Result<Looked, Trouble> {
+    let nonce = nonce.unwrap_or(&job.nonce);
+    let Some(attempt) = job.attempt_of(nonce) else {
+        warn!(job.key = %job.key, job.handle = name, "an event's nonce fits no reservation of the attempt: nothing is attached");
+        return Ok(Looked::Noted);
+    };
+    for key in engine.gemini.keys() {
+        match engine.gemini.get_batch(name, &key).await {
+            Ok(batch) if batch.name == name && batch.display_name.as_ref() == Some(&job.key.0) => {
+                let handle = fresh_handle(batch.name, attempt, key, job.deadline(), engine.clock.now());
+                let attach = |job: &mut Job, now: Now<'_>| job.attach(handle.clone(), nonce, now);
+                let job = engine.settle(job.clone(), attach).await?;
+                info!(job.key = %job.key, job.handle = handle.id, "attached by an event");
+                if job.state.is_closed() || job.state == State::Done {
+                    return Ok(Looked::Noted);
+                }
+                return look(engine, &job, &[handle.id]).await;
+            }
+            Ok(batch) => {
+                let why = format!("asked for {name}, got {} named {:?}", batch.name, batch.display_name);
+                error!(job.key = %job.key, error = why, "an event names what is not this attempt's: nothing is attached");
+                return Ok(Looked::Noted);
+            }
+            Err(error) => {
+                info!(job.key = %job.key, job.handle = name, %error, "a batch job that an event named can't be looked at");
+            }
+        }
+    }
+    // A listing finds it too.
+    Ok(Looked::Noted)
 }
 
 /// Looks for an unclear attempt by its name in all of Gemini's batch jobs.

@@ -11,7 +11,7 @@ use super::part::others_are_out;
 use super::settle;
 use crate::app::engine::{Engine, Trouble};
 use crate::app::gates::{Gates, Pass};
-use crate::app::send::{REFUSED, UPLOAD, close, fresh_lease, ticket, write_down};
+use crate::app::send::{REFUSED, UPLOAD, close, fresh_lease, hook, look_if_strayed, ticket, write_down};
 use crate::app::submit::SHORT;
 use crate::app::work::hand_over_attempt;
 use crate::domain::classify::{Judgement, Met, Verdict, classify, is_foreign, may_be_shared};
@@ -174,13 +174,16 @@ async fn create(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job) -> Re
         return Err(Trouble::NeedsPerson(format!("the attempt {} was reserved before it was uploaded", job.key)));
     };
     let nonce = job.nonce.clone();
-    let name = job.key.0.clone();
-    let (job, answer) = engine.hold(job, engine.gemini.create_batch(&model, &file.name, &name)).await;
+    let reserved = job.clone();
+    let hook = hook(engine, &reserved);
+    let creating = engine.gemini.create_batch(&model, &file.name, &reserved.key.0, hook.as_ref());
+    let (job, answer) = engine.hold(job, creating).await;
     match answer {
         Ok(batch) => {
             let key = engine.gemini.creates_as().clone();
             let handle = fresh_handle(batch.name, job.attempts, key, job.deadline(), engine.clock.now());
             let stored = write_down(engine, job, &handle, &nonce).await?;
+            let stored = look_if_strayed(engine, stored, &handle.id).await?;
             info!(job.key = %stored.key, job.handle = handle.id, run = attempt.run, part = %attempt.part,
                 attempt = attempt.number, rows = attempt.rows, "submitted");
             if stored.state == State::Discarded {

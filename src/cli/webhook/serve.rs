@@ -13,7 +13,7 @@ use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::app::webhook::{self, Answer, Reception};
+use crate::app::webhook::{self, Reception};
 use crate::cli::args::Serve;
 use crate::cli::console::Console;
 use crate::cli::hint::see;
@@ -87,14 +87,14 @@ fn routes(desk: Arc<Desk>) -> Router {
 }
 
 async fn unknown(State(desk): State<Arc<Desk>>) -> Response {
-    let answer = Answer { status: 404, body: error("events are taken at /webhook") };
-    desk.answer(None, &answer)
+    let (status, body) = (404, error("events are taken at /webhook"));
+    desk.answer(None, status, &body)
 }
 
 async fn take(State(desk): State<Arc<Desk>>, method: Method, headers: HeaderMap, body: Body) -> Response {
     if method != Method::POST {
-        let answer = Answer { status: 405, body: error("events come by POST") };
-        let mut response = desk.answer(None, &answer);
+        let (status, body) = (405, error("events come by POST"));
+        let mut response = desk.answer(None, status, &body);
         response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static("POST"));
         return response;
     }
@@ -105,14 +105,14 @@ async fn take(State(desk): State<Arc<Desk>>, method: Method, headers: HeaderMap,
     let body = match read {
         Ok(body) => body,
         Err(status) => {
-            let answer = Answer { status, body: error("the body did not come whole") };
-            return desk.answer(None, &answer);
+            let body = error("the body did not come whole");
+            return desk.answer(None, status, &body);
         }
     };
     let about = Event::read(&body).ok().map(|event| event.about);
     let request = Request { headers: passed_on(&headers), body };
     let answer = webhook::receive(&desk.reception, &request).await;
-    desk.answer(about.as_deref(), &answer)
+    desk.answer(about.as_deref(), answer.status, &answer.body)
 }
 
 /// The names and values as they came, repeated ones each. What is no UTF-8 can't be a value that is looked at.
@@ -145,21 +145,21 @@ fn error(why: &str) -> String {
 impl Desk {
     /// Answers, and prints a line about it: never a header or a body. What a request calls itself is told only when
     /// somebody whom we know has signed it.
-    fn answer(&self, about: Option<&str>, answer: &Answer) -> Response {
+    fn answer(&self, about: Option<&str>, status: u16, body: &str) -> Response {
         let now = self.reception.clock.now();
-        let is_known = (200..300).contains(&answer.status) || answer.status == 503;
-        let mut line = format!("{now} {}", answer.status);
+        let is_known = (200..300).contains(&status) || status == 503;
+        let mut line = format!("{now} {status}");
         if let Some(about) = about.filter(|_| is_known) {
             line = format!("{line} {}", clean(about, WORDS));
         }
-        if answer.status >= 400
-            && let Ok(body) = serde_json::from_str::<Value>(&answer.body)
+        if status >= 400
+            && let Ok(body) = serde_json::from_str::<Value>(body)
             && let Some(why) = body.get("error").and_then(Value::as_str)
         {
             line = format!("{line} {}", clean(why, WORDS));
         }
         self.console.note(&line);
-        let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, [(header::CONTENT_TYPE, "application/json")], answer.body.clone()).into_response()
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, [(header::CONTENT_TYPE, "application/json")], body.to_owned()).into_response()
     }
 }

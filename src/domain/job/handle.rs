@@ -61,3 +61,17 @@ pub struct Handle {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub looks: u32,
 }
+
+/// A handle that an event named for a create in doubt. It becomes a [`Handle`] when a look shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heard {
+    /// The handle.
+    pub id: String,
+    /// The nonce that came with it.
+    pub nonce: String,
+    /// When the event came.
+    pub at: Millis,
+    /// How many looks in a row did not show it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub polls: u32,
+}

@@ -98,7 +98,7 @@ proptest! {
     fn what_is_sent_is_what_was_written(line in good_lines()) {
         let job = parse_line(line.as_bytes(), &Header::default()).unwrap().unwrap();
         let members = members_of(Json::parse(&line).unwrap()).unwrap();
-        let body = String::from_utf8(job.create_body("m")).unwrap();
+        let body = String::from_utf8(job.create_body("m", None)).unwrap();
         let sent = members_of(Json::parse(&body).unwrap()).unwrap();
         for field in &members {
             let there = member(&sent, &field.name).map(|sent| sent.text);

@@ -133,6 +133,7 @@ impl<'m, 'a> Fields<'m, 'a> {
 }
 
 /// Whether a label may hold that text: at most 63 of `a-z 0-9 _ -`. Empty is fine here.
-pub(super) fn is_label_text(text: &str) -> bool {
+#[must_use]
+pub fn is_label_text(text: &str) -> bool {
     text.len() <= 63 && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
 }

@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 
 use super::super::job::{JobKey, Mode};
 use super::super::json::{self, Json, Member};
+use super::super::webhook::Hook;
 use super::fields::{Fields, is_create_field, is_label_text};
 use super::{Header, JobLine, KEY_LABEL, LineError, header, member, members_of, raw, text_of};
 
@@ -125,9 +126,9 @@ fn job(members: Vec<Member<'_>>, header: &Header) -> Result<JobLine, LineError> 
 
 impl JobLine {
     /// The body of the create call: the line's fields as written, `model` where none is named, `background`,
-    /// `store`, and the label `gleaner` with the key.
+    /// `store`, the label `gleaner` with the key, and `webhook_config` where Gemini is to call back.
     #[must_use]
-    pub fn create_body(&self, default_model: &str) -> Vec<u8> {
+    pub fn create_body(&self, default_model: &str, hook: Option<&Hook<'_>>) -> Vec<u8> {
         let mut body = String::from("{");
         for (name, value) in self.request.iter().filter(|(name, _)| name != "labels") {
             push_member(&mut body, name, value.get());
@@ -138,6 +139,9 @@ impl JobLine {
         push_member(&mut body, "background", "true");
         push_member(&mut body, "store", "true");
         push_member(&mut body, "labels", &self.labels());
+        if let Some(hook) = hook {
+            push_member(&mut body, "webhook_config", &hook.of_interaction().to_string());
+        }
         body.push('}');
         body.into_bytes()
     }

@@ -16,7 +16,7 @@ fn job(line: &str) -> JobLine {
 }
 
 fn body(job: &JobLine) -> String {
-    String::from_utf8(job.create_body("gemini-flash-latest")).unwrap()
+    String::from_utf8(job.create_body("gemini-flash-latest", None)).unwrap()
 }
 
 fn names(job: &JobLine) -> Vec<&str> {

@@ -75,7 +75,7 @@ impl Job {
         // What isn't charged is not bounded by the tries: it comes later each time instead.
         if !charged && let Some(won) = self.handles.iter_mut().find(|handle| handle.fate == Fate::Won) {
             if won.polls > 0 {
-                wait = wait.max(now.policy.next_look(won));
+                wait = wait.max(now.policy.next_look(won.polls));
             }
             won.polls = won.polls.saturating_add(1);
         }

@@ -74,7 +74,7 @@ impl Job {
             self.park("no_answer", "no look at an earlier attempt has been answered, so it is not sent again", now);
             return;
         }
-        let wait = now.policy.next_look(handle).max(named_delay.unwrap_or_default().min(LONGEST_PATIENCE));
+        let wait = now.policy.next_look(handle.polls).max(named_delay.unwrap_or_default().min(LONGEST_PATIENCE));
         self.due_at = Some(now.at.plus(wait));
     }
 
@@ -192,6 +192,16 @@ impl Job {
         self.state != State::Submitted || self.has_live_handle()
     }
 
+    /// Something says that there is news of a live handle: it is looked at now. False: it isn't looked at, or is due.
+    pub fn look_soon(&mut self, id: &str, now: Now<'_>) -> bool {
+        let is_live = self.handle(id).is_some_and(|handle| handle.fate == Fate::Live);
+        let waits = self.state == State::Submitted && self.due_at.is_none_or(|due| due > now.at);
+        if is_live && waits {
+            self.due_at = Some(now.at);
+        }
+        is_live && waits
+    }
+
     /// Whether its due time is that of a look.
     const fn is_polled(&self) -> bool {
         matches!(self.state, State::Submitted | State::Parked)
@@ -200,7 +210,7 @@ impl Job {
     /// Sets the next look, after looks: at the live handle that is due first. A dead letter is only looked at where
     /// a given-up handle has a later look to come; one that stays without an answer is tried again after a wait.
     pub(super) fn schedule(&mut self, now: Now<'_>) {
-        let again = |handle: &Handle| now.at.plus(now.policy.next_look(handle));
+        let again = |handle: &Handle| now.at.plus(now.policy.next_look(handle.polls));
         let of_fate = |fate| self.handles.iter().filter(move |handle| handle.fate == fate);
         match self.state {
             // The later looks of given-up handles are made along with these, at most the longest wait after their time.

@@ -39,8 +39,6 @@ pub struct Event {
     pub state: State,
     /// Since when it has been in that state.
     pub since: Millis,
-    /// Digest of its body: a token that vouches for no body is good for one.
-    pub body: String,
     /// Its type, in Gemini's words.
     pub about: String,
     /// Until when it is nobody else's, while it is `Taken`.
@@ -57,7 +55,8 @@ pub struct Event {
 /// later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stray {
-    /// The handle.
+    /// The handle. In the ledger it goes by another name: what is called `handle` there makes an item one that has it.
+    #[serde(rename = "named")]
     pub handle: String,
     /// This version of the item.
     pub rev: Rev,

@@ -9,6 +9,7 @@ use crate::domain::item::{BadLine, Item};
 use crate::domain::job::{Fate, Handle, InputRef, Job, JobKey, KeyId, Lease, Mode, Moment, Rev, State, Work};
 use crate::domain::part::{Counts, Intent, Part, PartId, Passed, Sending};
 use crate::domain::time::Millis;
+use crate::domain::webhook::{EVENT_LEASE, Event, KEPT, Outcome, Stray};
 
 /// The time at which samples begin: 2026-11-29T22:30:00Z.
 pub const START: Millis = Millis(1_795_991_400_000);
@@ -250,6 +251,39 @@ pub fn dead_group(class: &str, rev: Rev) -> DeadGroup {
     }
 }
 
+/// An event that was just taken at [`START`].
+#[must_use]
+pub fn event(name: &str, rev: Rev) -> Event {
+    Event {
+        name: name.to_owned(),
+        rev,
+        state: State::Taken,
+        since: START,
+        about: "interaction.completed".to_owned(),
+        lease: Some(START.plus(EVENT_LEASE)),
+        outcome: None,
+        expires: START.plus(KEPT),
+    }
+}
+
+/// The same event, handled two seconds later.
+#[must_use]
+pub fn handled_event(name: &str, rev: Rev) -> Event {
+    Event {
+        state: State::Handled,
+        since: START.plus(Duration::from_secs(2)),
+        lease: None,
+        outcome: Some(Outcome::Queued("job/ünï-日本語".to_owned())),
+        ..event(name, rev)
+    }
+}
+
+/// A handle that three events named.
+#[must_use]
+pub fn stray(handle: &str, rev: Rev) -> Stray {
+    Stray { handle: handle.to_owned(), rev, since: START, events: 3, expires: Millis(START.plus(KEPT).0 + 1) }
+}
+
 /// One item of each kind.
 #[must_use]
 pub fn one_of_each(mut rev: impl FnMut() -> Rev) -> Vec<Item> {
@@ -261,5 +295,7 @@ pub fn one_of_each(mut rev: impl FnMut() -> Rev) -> Vec<Item> {
         Item::Part(Box::new(part(1, rev()))),
         Item::DeadRow(dead_row("00112233445566778899aabbccddeeff", rev())),
         Item::DeadGroup(dead_group("permanent:400", rev())),
+        Item::Event(handled_event("00112233445566778899aabbccddeeff", rev())),
+        Item::Stray(stray("v1_\u{1f680} 日本語", rev())),
     ]
 }

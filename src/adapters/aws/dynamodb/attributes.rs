@@ -27,6 +27,9 @@ pub const REV: &str = "rev";
 /// Since when the item has been in its state; the index [`DUE_INDEX`] holds a copy.
 pub const SINCE: &str = "since";
 
+/// When DynamoDB deletes the item, in epoch seconds; only events and what they leave have it.
+pub const EXPIRES_AT: &str = "expires_at";
+
 /// The index of what is listed, by state and due time.
 pub const DUE_INDEX: &str = "due";
 /// The index of handles.
@@ -43,7 +46,7 @@ const NEVER: &str = "100000000000000000000";
 /// and a very long one can't be a key at all.
 const LONGEST_HANDLE: usize = 128;
 
-/// What is written for `item`: its own fields, its key, and its places in the indexes.
+/// What is written for `item`: its own fields, its key, its places in the indexes, and when it is deleted.
 pub fn of(item: &Item) -> Result<Attributes, LedgerError> {
     let id = item.id();
     let mut attributes: Attributes = serde_dynamo::to_item(item)
@@ -56,6 +59,9 @@ pub fn of(item: &Item) -> Result<Attributes, LedgerError> {
     if let Some(handle) = item.handles().find_map(handle_key) {
         attributes.insert(HANDLE.to_owned(), AttributeValue::S(handle));
     }
+    if let Some(expires) = item.expires() {
+        attributes.insert(EXPIRES_AT.to_owned(), AttributeValue::N(seconds_up(expires).to_string()));
+    }
     attributes.insert(PK.to_owned(), AttributeValue::S(id.0));
     Ok(attributes)
 }
@@ -67,7 +73,7 @@ pub fn read(table: &str, mut attributes: Attributes) -> Result<Item, LedgerError
         Some(AttributeValue::S(id)) => ItemId(id),
         _ => return Err(fault::unreadable(table, "an item without an id", "its key is missing")),
     };
-    for name in [OPEN, DUE, HANDLE] {
+    for name in [OPEN, DUE, HANDLE, EXPIRES_AT] {
         attributes.remove(name);
     }
     match serde_dynamo::from_item::<_, Item>(attributes) {
@@ -75,6 +81,11 @@ pub fn read(table: &str, mut attributes: Attributes) -> Result<Item, LedgerError
         Ok(item) => Err(fault::unreadable(table, &id.0, &format!("it holds {}", item.id()))),
         Err(error) => Err(fault::unreadable(table, &id.0, &error.to_string())),
     }
+}
+
+/// The first whole second that is not before `time`: nothing is deleted too early.
+fn seconds_up(time: Millis) -> i64 {
+    time.0.div_euclid(1000) + i64::from(time.0.rem_euclid(1000) > 0)
 }
 
 /// A text attribute.

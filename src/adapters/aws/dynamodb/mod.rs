@@ -2,6 +2,8 @@
 //!
 //! - An **item** lies under its id as native attributes, so that a person can read it in the console. One of an ordinary
 //!   interaction stays under 1 KB all its life: each write of it costs one unit, and what its indexes cost.
+//! - What [expires](Item::expires) carries the time in the attribute **`expires_at`**, by which DynamoDB deletes it. No
+//!   job does: its key names it for ever.
 //! - The index **`due`** holds what [is listed](State::is_listed): by state (in four shards, for DynamoDB writes at
 //!   most 1000 entries a second under one key) and due time. A closed job has left it and costs nothing any more.
 //! - The index **`handle`** finds a job by what Gemini calls it. The job's item is in it with its first handle; each
@@ -130,7 +132,10 @@ impl Ledger for DynamoLedger {
     }
 
     /// DynamoDB does so by itself, by the attribute `expires_at`, within a few days
-    /// (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html>).
+    /// (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html>). Until then an item that has expired
+    /// is there, and read and replaced like any other: that it is forgotten saves room and decides nothing. An event
+    /// that is known for longer is a duplicate for longer, which is what it is; the time in which it can come again is
+    /// bounded by its signature.
     async fn forget(&self, _now: Millis, _limit: usize) -> Result<u64, LedgerError> {
         Ok(0)
     }

@@ -7,10 +7,11 @@ use super::attributes::{self, Attributes};
 use crate::domain::dead::{DeadGroup, DeadRow};
 use crate::domain::gate::Gate;
 use crate::domain::intake::{Cursor, Held, Intake, Run};
-use crate::domain::item::{BadLine, Item, ItemId};
-use crate::domain::job::{Fate, Handle, InputRef, Job, JobKey, KeyId, Lease, Mode, Moment, Rev, State};
+use crate::domain::item::{BadLine, Item, ItemId, Kind};
+use crate::domain::job::{Fate, Handle, Heard, InputRef, Job, JobKey, KeyId, Lease, Mode, Moment, Rev, State};
 use crate::domain::part::{Attempt, Counts, Intent, Output, Part, PartId, Passed, Sending, Uploaded};
 use crate::domain::time::Millis;
+use crate::domain::webhook::{Event, Outcome, Stray};
 use crate::ports::conformance::sample::{self, minute};
 use crate::ports::ledger::LedgerError;
 use crate::ports::testing::TestIds;
@@ -32,7 +33,7 @@ fn time() -> impl Strategy<Value = Millis> {
 }
 
 fn state() -> impl Strategy<Value = State> {
-    let all: Vec<State> = State::OF_JOBS.into_iter().chain(State::OF_OTHERS).collect();
+    let all: Vec<State> = State::all().collect();
     prop::sample::select(all)
 }
 
@@ -75,44 +76,51 @@ fn job() -> impl Strategy<Value = Item> {
     let mode = prop::sample::select(vec![Mode::Interaction, Mode::Call, Mode::Batch]);
     let moment = (time(), state(), any::<u32>(), maybe(text()));
     let moment = moment.prop_map(|(at, state, attempt, class)| Moment(at, state, attempt, class));
-    let lists = (prop::collection::vec(handle(), 0..4), prop::collection::vec(moment, 0..5));
+    let heard =
+        (text(), text(), time(), any::<u32>()).prop_map(|(id, nonce, at, polls)| Heard { id, nonce, at, polls });
+    let (doubtful, heard) = (prop::collection::vec((any::<u32>(), text()), 0..3), prop::collection::vec(heard, 0..3));
+    let lists = (prop::collection::vec(handle(), 0..4), prop::collection::vec(moment, 0..5), doubtful, heard);
     let texts = prop::array::uniform5(text());
     let optional = (maybe(time()), maybe(lease()), maybe(text()), maybe(text()), maybe(attempt()));
     let plain = (any::<[u32; 5]>(), any::<u64>(), any::<[bool; 2]>(), mode, state(), time());
-    (texts, optional, plain, lists, input()).prop_map(|(texts, optional, plain, (handles, history), input)| {
-        let [key, rev, content, model, nonce] = texts;
-        let (due_at, lease, class, message, batch) = optional;
-        let (numbers, deadline_s, [maybe_accepted, counted_duplicate], mode, state, since) = plain;
-        let [max_attempts, attempts, consume_tries, replays, possible_duplicates] = numbers;
-        Item::Job(Job {
-            key: JobKey(key),
-            rev: Rev(rev),
-            answer: message.clone(),
-            parked_at: due_at,
-            batch: batch.map(Box::new),
-            state,
-            since,
-            due_at,
-            lease,
-            input,
-            content,
-            mode,
-            model,
-            max_attempts,
-            deadline_s,
-            attempts,
-            consume_tries,
-            replays,
-            possible_duplicates,
-            maybe_accepted,
-            counted_duplicate,
-            nonce,
-            handles,
-            class,
-            message,
-            history,
-        })
-    })
+    (texts, optional, plain, lists, input()).prop_map(
+        |(texts, optional, plain, (handles, history, doubtful, heard), input)| {
+            let [key, rev, content, model, nonce] = texts;
+            let (due_at, lease, class, message, batch) = optional;
+            let (numbers, deadline_s, [maybe_accepted, counted_duplicate], mode, state, since) = plain;
+            let [max_attempts, attempts, consume_tries, replays, possible_duplicates] = numbers;
+            Item::Job(Job {
+                key: JobKey(key),
+                rev: Rev(rev),
+                answer: message.clone(),
+                parked_at: due_at,
+                batch: batch.map(Box::new),
+                state,
+                since,
+                due_at,
+                lease,
+                input,
+                content,
+                mode,
+                model,
+                max_attempts,
+                deadline_s,
+                attempts,
+                consume_tries,
+                replays,
+                possible_duplicates,
+                maybe_accepted,
+                counted_duplicate,
+                nonce,
+                doubtful,
+                heard,
+                handles,
+                class,
+                message,
+                history,
+            })
+        },
+    )
 }
 
 fn run() -> impl Strategy<Value = Run> {
@@ -318,8 +326,28 @@ fn dead_group() -> impl Strategy<Value = Item> {
     )
 }
 
+fn event() -> impl Strategy<Value = Item> {
+    let outcome = prop_oneof![
+        text().prop_map(Outcome::Queued),
+        text().prop_map(Outcome::Over),
+        Just(Outcome::Unknown),
+        Just(Outcome::Other),
+    ];
+    (prop::array::uniform3(text()), state(), [time(), time()], maybe(time()), maybe(outcome)).prop_map(
+        |([name, rev, about], state, [since, expires], lease, outcome)| {
+            Item::Event(Event { name, rev: Rev(rev), state, since, about, lease, outcome, expires })
+        },
+    )
+}
+
+fn stray() -> impl Strategy<Value = Item> {
+    (text(), text(), time(), any::<u32>(), time()).prop_map(|(handle, rev, since, events, expires)| {
+        Item::Stray(Stray { handle, rev: Rev(rev), since, events, expires })
+    })
+}
+
 fn item() -> impl Strategy<Value = Item> {
-    prop_oneof![job(), intake(), gate(), bad_line(), part(), dead_row(), dead_group()]
+    prop_oneof![job(), intake(), gate(), bad_line(), part(), dead_row(), dead_group(), event(), stray()]
 }
 
 proptest! {
@@ -330,6 +358,7 @@ proptest! {
         prop_assert_eq!(written.contains_key("open"), item.state().is_listed());
         prop_assert_eq!(written.contains_key("due"), item.state().is_listed());
         prop_assert_eq!(written.contains_key("handle"), item.handles().any(|handle| !handle.is_empty()));
+        prop_assert_eq!(written.contains_key("expires_at"), matches!(item, Item::Event(_) | Item::Stray(_)));
         // A key that can't be one would make the whole write fail.
         for key in ["open", "handle"] {
             prop_assert!(attributes::text(&written, key).is_none_or(|key| (1..=2048).contains(&key.len())));
@@ -368,6 +397,24 @@ fn only_what_is_listed_is_in_the_index_and_what_is_never_due_stands_behind_every
     ] {
         let never: i128 = due(item).unwrap().parse().unwrap();
         assert!(never > i128::from(i64::MAX));
+    }
+}
+
+#[test]
+fn dynamodb_deletes_what_has_expired_and_nothing_before() {
+    let written = |item: Item| attributes::of(&item).unwrap().get("expires_at").cloned();
+    let at = |ms| written(Item::Stray(Stray { expires: Millis(ms), ..sample::stray("v1_a", Rev("r".to_owned())) }));
+    // In whole seconds: up, since it must not go while it is of use.
+    for (ms, seconds) in [(1_796_164_200_000, "1796164200"), (1_796_164_200_001, "1796164201"), (999, "1"), (0, "0")] {
+        assert_eq!(at(ms), Some(AttributeValue::N(seconds.to_owned())));
+    }
+    let revs = TestIds::new(1);
+    for item in sample::one_of_each(|| revs.rev()) {
+        let expires = matches!(item.kind(), Kind::Event | Kind::Stray);
+        assert_eq!(written(item.clone()).is_some(), expires, "{}", item.id());
+    }
+    for state in State::OF_JOBS {
+        assert_eq!(written(Item::Job(sample::job_in("a", revs.rev(), state, minute(0), None))), None, "{state}");
     }
 }
 

@@ -14,7 +14,7 @@ pub async fn create(table: &Table, item: &Item) -> Result<(), CreateError> {
         Met::Own => Ok(()),
         Met::Other(stored) => Err(CreateError::Exists(stored)),
         Met::Nothing => {
-            // Nothing deletes items but people: who asks again is not in the way of what isn't there.
+            // A person has deleted it, or its time was over: who asks again is not in the way of what isn't there.
             let why = format!("table {}: {} was in the way of a new one, and is gone now", table.name(), item.id());
             Err(LedgerError::Busy(why).into())
         }

@@ -38,14 +38,28 @@ const LONGEST_HIDDEN: Duration = Duration::from_secs(12 * 3600);
 pub struct SqsQueue {
     client: Client,
     url: String,
-    objects: Arc<dyn Objects>,
+    objects: Option<Arc<dyn Objects>>,
 }
 
 impl SqsQueue {
     /// The queue at `url`; `objects` keeps the bodies that SQS would not take.
     #[must_use]
     pub const fn new(client: Client, url: String, objects: Arc<dyn Objects>) -> Self {
-        Self { client, url, objects }
+        Self { client, url, objects: Some(objects) }
+    }
+
+    /// The queue at `url`, for who sends only bodies that SQS takes as they are, and receives none. Others are refused.
+    #[must_use]
+    pub const fn without_objects(client: Client, url: String) -> Self {
+        Self { client, url, objects: None }
+    }
+
+    async fn closed(&self, body: &str) -> Result<String, QueueError> {
+        match &self.objects {
+            Some(objects) => Ok(pointer::close(&**objects, body).await?),
+            None if pointer::fits(body) => Ok(body.to_owned()),
+            None => Err(QueueError::NeedsPerson(format!("a message of {} bytes can't be sent from here", body.len()))),
+        }
     }
 
     async fn receive_batch(&self, limit: usize, hidden: i32) -> Result<Vec<Received>, QueueError> {
@@ -67,7 +81,8 @@ impl SqsQueue {
             .attributes
             .and_then(|attributes| attributes.get(&MessageSystemAttributeName::ApproximateReceiveCount)?.parse().ok());
         let message = |body| Some(Message { body, receipt, receives: receives.unwrap_or(1) });
-        match open(&*self.objects, body.clone()).await {
+        let Some(objects) = &self.objects else { return Ok(message(body)) };
+        match open(&**objects, body.clone()).await {
             Ok(body) => Ok(message(body)),
             Err(ObjectError::NotFound(name)) => {
                 tracing::error!(queue = self.url, object = name, "the body of a message is no more");
@@ -86,9 +101,9 @@ impl Queue for SqsQueue {
         let mut outcomes = Outcomes::of(bodies.len());
         let mut waiting = Vec::new();
         for (at, body) in bodies.iter().enumerate() {
-            match pointer::close(&*self.objects, body).await {
+            match self.closed(body).await {
                 Ok(body) => waiting.push((at, body)),
-                Err(error) => outcomes.settle(at, Err(error.into())),
+                Err(error) => outcomes.settle(at, Err(error)),
             }
         }
         self.settle_all(Doing::Send, waiting, &mut outcomes).await;

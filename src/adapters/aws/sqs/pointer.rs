@@ -43,7 +43,7 @@ pub async fn open(objects: &dyn Objects, body: String) -> Result<String, ObjectE
 /// # Errors
 /// Those of [`Objects::put`].
 pub async fn close(objects: &dyn Objects, body: &str) -> Result<String, ObjectError> {
-    if body.len() <= LONGEST && is_sendable(body) && target(body).is_none() {
+    if fits(body) {
         return Ok(body.to_owned());
     }
     let bytes = Bytes::copy_from_slice(body.as_bytes());
@@ -51,6 +51,11 @@ pub async fn close(objects: &dyn Objects, body: &str) -> Result<String, ObjectEr
     objects.put(&gleaner_object, bytes).await?;
     serde_json::to_string(&Pointer { gleaner_object })
         .map_err(|error| ObjectError::NeedsPerson(format!("a pointer could not be written as JSON: {error}")))
+}
+
+/// Whether `body` can be sent as it is.
+pub fn fits(body: &str) -> bool {
+    body.len() <= LONGEST && is_sendable(body) && target(body).is_none()
 }
 
 /// Whether SQS takes that text: at least one character, and only those that XML 1.0 has

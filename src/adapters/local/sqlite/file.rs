@@ -13,20 +13,27 @@ use super::fault::Fault;
 pub struct Purpose {
     /// Marks it as a file of this program for this purpose (`PRAGMA application_id`).
     pub application: i32,
-    /// The version of its tables (`PRAGMA user_version`).
-    pub version: i32,
-    /// The statements that make them.
+    /// The statements that make its tables, as the newest version has them.
     pub tables: &'static str,
+    /// What brings tables of version 1 to version 2, those to version 3, …, each a batch of statements.
+    pub upgrades: &'static [&'static str],
+}
+
+impl Purpose {
+    /// The version of its tables (`PRAGMA user_version`): the first is 1.
+    fn version(self) -> i32 {
+        i32::try_from(self.upgrades.len()).map_or(i32::MAX, |upgrades| upgrades.saturating_add(1))
+    }
 }
 
 /// A ledger: "glnr".
-const LEDGER: Purpose = Purpose { application: 0x676c_6e72, version: 1, tables: TABLES };
+const LEDGER: Purpose = Purpose { application: 0x676c_6e72, tables: TABLES, upgrades: &[EXPIRY] };
 
 /// The tables of a ledger.
 ///
 /// `tallies` counts items per intake, kind and state, and once more under the intake `''` for the whole ledger. The
 /// indexes hold every column that a query orders by, so that none has to sort; that of due items leaves out those
-/// that are never due, so that closed items cost nothing.
+/// that are never due, so that closed items cost nothing, and that of items that expire leaves out all others.
 ///
 /// `items` has row numbers: ids are random, and a table in the order of ids would put each new document on another
 /// page (measured with groups of 16: 2.6 times as many pages in the log, and twice the processor time).
@@ -40,10 +47,12 @@ CREATE TABLE items (
     since INTEGER NOT NULL,
     intake TEXT NOT NULL,
     possible_duplicates INTEGER NOT NULL,
-    doc TEXT NOT NULL
+    doc TEXT NOT NULL,
+    expires INTEGER
 ) STRICT;
 CREATE INDEX items_due ON items (state, due_at, id) WHERE due_at IS NOT NULL;
 CREATE INDEX items_in_state ON items (kind, state, since, id);
+CREATE INDEX items_expires ON items (expires) WHERE expires IS NOT NULL;
 CREATE TABLE handles (
     handle TEXT NOT NULL PRIMARY KEY,
     id TEXT NOT NULL
@@ -58,16 +67,24 @@ CREATE TABLE tallies (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// To version 2. No item of version 1 ever expires. A program of version 1 that has the file open meanwhile goes on: it
+/// names the columns that it writes, and writes nothing that expires.
+const EXPIRY: &str = "
+ALTER TABLE items ADD COLUMN expires INTEGER;
+CREATE INDEX items_expires ON items (expires) WHERE expires IS NOT NULL;
+";
+
 /// How long one wait for a lock is. Short, since SQLite's own waits grow to 100 ms, by when a process that writes
 /// without a pause has taken the lock again.
 pub const NAP: Duration = Duration::from_millis(1);
 
-/// Opens the file of a ledger for the thread that writes; makes the tables when the file is new.
+/// Opens the file of a ledger for the thread that writes; makes the tables when the file is new, and brings them up to
+/// date when it is an old one.
 pub fn open_for_writing(path: &Path) -> Result<Connection, Fault> {
     open_for(LEDGER, path)
 }
 
-/// Opens a file for reading and writing; makes the tables when the file is new.
+/// Opens a file for reading and writing; makes its tables, or brings them up to date.
 pub fn open_for(purpose: Purpose, path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
@@ -127,35 +144,29 @@ fn patiently(mut attempt: impl FnMut() -> Result<(), Fault>) -> Result<(), Fault
 }
 
 fn check_or_create(connection: &Connection, purpose: Purpose) -> Result<(), Fault> {
-    if marks(connection)? == (purpose.application, purpose.version) {
+    if marks(connection)? == (purpose.application, purpose.version()) {
         return Ok(());
     }
-    // Whatever else it is shows under the lock only: another process may be making the tables right now.
+    // Whatever else it is shows under the lock only: another process may be making or changing the tables right now.
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    let made = create(connection, purpose);
+    let made = create_or_upgrade(connection, purpose);
     if made.is_err() && !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;
     }
     made
 }
 
-/// Makes the tables, unless another process was faster.
-fn create(connection: &Connection, purpose: Purpose) -> Result<(), Fault> {
+/// Makes the tables, or brings them up to date, unless another process was faster.
+fn create_or_upgrade(connection: &Connection, purpose: Purpose) -> Result<(), Fault> {
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     match (marks(connection)?, tables) {
         ((application, version), _) if application == purpose.application => {
-            if version != purpose.version {
-                return Err(Fault::NotOurs(format!(
-                    "has version {version}, and this program reads and writes version {}; use the newer gleaner that \
-                     made it",
-                    purpose.version
-                )));
-            }
+            upgrade(connection, purpose, version)?;
         }
         ((0, 0), 0) => {
             connection.execute_batch(purpose.tables)?;
             connection.pragma_update(None, "application_id", purpose.application)?;
-            connection.pragma_update(None, "user_version", purpose.version)?;
+            connection.pragma_update(None, "user_version", purpose.version())?;
         }
         _ => {
             return Err(Fault::NotOurs(
@@ -166,6 +177,24 @@ fn create(connection: &Connection, purpose: Purpose) -> Result<(), Fault> {
         }
     }
     connection.execute_batch("COMMIT")?;
+    Ok(())
+}
+
+fn upgrade(connection: &Connection, purpose: Purpose, version: i32) -> Result<(), Fault> {
+    let newest = purpose.version();
+    let behind = version.checked_sub(1).and_then(|done| usize::try_from(done).ok());
+    let Some(to_do) = behind.and_then(|done| purpose.upgrades.get(done..)) else {
+        return Err(Fault::NotOurs(format!(
+            "has version {version}, and this program reads and writes version {newest}; use the newer gleaner that \
+             made it"
+        )));
+    };
+    for statements in to_do {
+        connection.execute_batch(statements)?;
+    }
+    if version != newest {
+        connection.pragma_update(None, "user_version", newest)?;
+    }
     Ok(())
 }
 

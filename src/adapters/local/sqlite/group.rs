@@ -1,4 +1,5 @@
-//! Writes that share one transaction: each is judged by itself, one commit makes all of them durable.
+//! Writes that share one transaction: each is judged by itself, one commit makes all of them durable. And forgetting,
+//! which has one of its own.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, named_params, params};
 
@@ -17,7 +18,37 @@ pub enum Broken {
 
 /// Makes all of `writes` durable together, and says what became of each, in their order.
 pub fn commit(connection: &Connection, turn: &Turn, writes: &[Write]) -> Result<Vec<Verdict>, Broken> {
-    let outcome = attempt(connection, turn, writes);
+    transact(connection, turn, |tallies| writes.iter().map(|write| judge(connection, write, tallies)).collect())
+}
+
+/// Deletes at most `limit` items that have expired at `now`, those that did first first, and says how many.
+pub fn forget(connection: &Connection, turn: &Turn, now: i64, limit: i64) -> Result<u64, Broken> {
+    transact(connection, turn, |tallies| {
+        let mut statement = prepared(connection, FORGET)?;
+        let mut forgotten = statement.query([now, limit])?;
+        let mut count = 0;
+        while let Some(found) = forgotten.next()? {
+            let words = |column| found.get::<_, String>(column);
+            let (intake, kind, state) = (words("intake")?, words("kind")?, words("state")?);
+            tallies.add(&intake, &kind, &state, -1, found.get("possible_duplicates")?);
+            count += 1;
+        }
+        Ok(count)
+    })
+}
+
+/// No item that expires has a handle. Parameters: now, limit.
+pub const FORGET: &str = "DELETE FROM items
+    WHERE rowid IN (SELECT rowid FROM items WHERE expires <= ?1 ORDER BY expires LIMIT ?2)
+    RETURNING kind, state, intake, possible_duplicates";
+
+/// Runs `work` in a transaction that is durable when this returns, tallies included.
+fn transact<T>(
+    connection: &Connection,
+    turn: &Turn,
+    work: impl FnOnce(&mut Tallies) -> rusqlite::Result<T>,
+) -> Result<T, Broken> {
+    let outcome = attempt(connection, turn, work);
     // Some errors end the transaction by themselves and others leave it open.
     if outcome.is_err()
         && !connection.is_autocommit()
@@ -28,18 +59,18 @@ pub fn commit(connection: &Connection, turn: &Turn, writes: &[Write]) -> Result<
     outcome
 }
 
-fn attempt(connection: &Connection, turn: &Turn, writes: &[Write]) -> Result<Vec<Verdict>, Broken> {
+fn attempt<T>(
+    connection: &Connection,
+    turn: &Turn,
+    work: impl FnOnce(&mut Tallies) -> rusqlite::Result<T>,
+) -> Result<T, Broken> {
     let run = |sql| prepared(connection, sql).and_then(|mut statement| statement.execute([]));
     turn.take(|| run("BEGIN IMMEDIATE")).map_err(Broken::Whole)?;
     let mut tallies = Tallies::default();
-    let verdicts = writes
-        .iter()
-        .map(|write| judge(connection, write, &mut tallies))
-        .collect::<rusqlite::Result<Vec<_>>>()
-        .and_then(|verdicts| tally(connection, &tallies).map(|()| verdicts))
-        .map_err(Broken::InAWrite)?;
+    let done = work(&mut tallies);
+    let done = done.and_then(|done| tally(connection, &tallies).map(|()| done)).map_err(Broken::InAWrite)?;
     run("COMMIT").map_err(Broken::Whole)?;
-    Ok(verdicts)
+    Ok(done)
 }
 
 fn prepared<'c>(connection: &'c Connection, sql: &str) -> rusqlite::Result<CachedStatement<'c>> {
@@ -100,14 +131,14 @@ fn stored(connection: &Connection, id: &str) -> rusqlite::Result<Stored> {
 }
 
 fn insert(connection: &Connection, row: &Row) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO items (id, kind, state, rev, due_at, since, intake, possible_duplicates, doc)
-               VALUES (:id, :kind, :state, :rev, :due_at, :since, :intake, :possible_duplicates, :doc)";
+    let sql = "INSERT INTO items (id, kind, state, rev, due_at, since, intake, possible_duplicates, doc, expires)
+               VALUES (:id, :kind, :state, :rev, :due_at, :since, :intake, :possible_duplicates, :doc, :expires)";
     store(connection, sql, row)
 }
 
 fn update(connection: &Connection, row: &Row) -> rusqlite::Result<()> {
     let sql = "UPDATE items SET kind = :kind, state = :state, rev = :rev, due_at = :due_at, since = :since,
-               intake = :intake, possible_duplicates = :possible_duplicates, doc = :doc WHERE id = :id";
+               intake = :intake, possible_duplicates = :possible_duplicates, doc = :doc, expires = :expires WHERE id = :id";
     store(connection, sql, row)
 }
 
@@ -122,6 +153,7 @@ fn store(connection: &Connection, sql: &str, row: &Row) -> rusqlite::Result<()> 
         ":intake": row.intake,
         ":possible_duplicates": row.possible_duplicates,
         ":doc": row.doc,
+        ":expires": row.expires,
     })?;
     Ok(())
 }

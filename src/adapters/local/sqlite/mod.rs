@@ -174,8 +174,12 @@ impl Ledger for SqliteLedger {
         self.readers.read(move |connection| reads::by_handle(connection, &handle)).await
     }
 
-    async fn forget(&self, _now: Millis, _limit: usize) -> Result<u64, LedgerError> {
-        Ok(0)
+    /// Asks first, without a write: a ledger in which nothing has expired is only read.
+    async fn forget(&self, now: Millis, limit: usize) -> Result<u64, LedgerError> {
+        if limit == 0 || !self.readers.read(move |connection| reads::has_expired(connection, now)).await? {
+            return Ok(0);
+        }
+        self.writer.forget(now.0, reads::sql_limit(limit)).await
     }
 }
 

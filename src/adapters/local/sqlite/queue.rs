@@ -19,7 +19,6 @@ use crate::ports::queue::{Message, Queue, QueueError};
 /// finding what may be received, longest visible first.
 const QUEUE: Purpose = Purpose {
     application: 0x676c_6e71,
-    version: 1,
     tables: "
 CREATE TABLE messages (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -29,6 +28,7 @@ CREATE TABLE messages (
 ) STRICT;
 CREATE INDEX messages_visible ON messages (visible_at, number);
 ",
+    upgrades: &[],
 };
 
 /// A queue in a file of its own. Messages wait in it for ever.

@@ -183,6 +183,13 @@ pub fn by_handle(connection: &Connection, handle: &str) -> Result<Option<ItemId>
     Ok(query.query_row([handle], |found| found.get(0)).optional()?.map(ItemId))
 }
 
+/// Whether any item has expired at `now`.
+pub fn has_expired(connection: &Connection, now: Millis) -> Result<bool, Fault> {
+    Ok(connection.prepare_cached(HAS_EXPIRED)?.query_row([now.0], |found| found.get(0))?)
+}
+
+pub const HAS_EXPIRED: &str = "SELECT EXISTS (SELECT 1 FROM items WHERE expires <= ?1)";
+
 pub const COUNTS: &str = "SELECT kind, state, items,
         (SELECT since FROM items WHERE items.kind = tallies.kind AND items.state = tallies.state
          ORDER BY since LIMIT 1) AS oldest
@@ -221,7 +228,8 @@ fn union(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(" UNION ALL ")
 }
 
-fn sql_limit(limit: usize) -> i64 {
+/// A limit, as SQL takes it.
+pub fn sql_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 

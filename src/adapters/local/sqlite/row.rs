@@ -22,6 +22,7 @@ pub struct Row {
     pub possible_duplicates: i64,
     pub handles: Vec<String>,
     pub doc: String,
+    pub expires: Option<i64>,
 }
 
 impl Row {
@@ -39,6 +40,7 @@ impl Row {
             intake: item.intake().unwrap_or_default().to_owned(),
             possible_duplicates: i64::from(item.possible_duplicates()),
             handles: item.handles().map(str::to_owned).collect(),
+            expires: item.expires().map(|expires| expires.0),
             id,
             doc,
         })

@@ -46,10 +46,17 @@ pub enum Verdict {
     InTheWay(Option<Stored>),
 }
 
+/// What the thread is asked for.
+#[derive(Debug)]
+enum Asked {
+    Write(Write),
+    Forget { now: i64, limit: i64, answer: oneshot::Sender<Result<u64, LedgerError>> },
+}
+
 /// The way to the thread that writes. Dropping it waits until that thread has done what it was asked for.
 #[derive(Debug)]
 pub struct Writer {
-    queue: Option<mpsc::Sender<Write>>,
+    queue: Option<mpsc::Sender<Asked>>,
     thread: Option<JoinHandle<()>>,
     path: PathBuf,
 }
@@ -69,9 +76,22 @@ impl Writer {
     /// Queues a write and waits until it is durable, or found to be in vain. A caller that doesn't wait for the end
     /// doesn't stop it.
     pub async fn write(&self, read: Option<Rev>, row: Row) -> Result<Verdict, LedgerError> {
+        self.ask(|answer| Asked::Write(Write { read, row, answer })).await
+    }
+
+    /// Queues the deletion of at most `limit` items that have expired at `now`, and waits until it is durable. Says how
+    /// many there were.
+    pub async fn forget(&self, now: i64, limit: i64) -> Result<u64, LedgerError> {
+        self.ask(|answer| Asked::Forget { now, limit, answer }).await
+    }
+
+    async fn ask<T>(
+        &self,
+        ask: impl FnOnce(oneshot::Sender<Result<T, LedgerError>>) -> Asked,
+    ) -> Result<T, LedgerError> {
         let (answer, settled) = oneshot::channel();
         let queue = self.queue.as_ref().ok_or_else(|| super::reads::ended(&self.path))?;
-        queue.send(Write { read, row, answer }).await.map_err(|_| super::reads::ended(&self.path))?;
+        queue.send(ask(answer)).await.map_err(|_| super::reads::ended(&self.path))?;
         settled.await.map_err(|_| super::reads::ended(&self.path))?
     }
 }
@@ -94,15 +114,19 @@ struct Work {
 }
 
 impl Work {
-    fn run(mut self, mut waiting: mpsc::Receiver<Write>) {
+    fn run(mut self, mut waiting: mpsc::Receiver<Asked>) {
         while let Some(first) = waiting.blocking_recv() {
-            let mut writes = vec![first];
-            while writes.len() < self.options.group
-                && let Ok(next) = waiting.try_recv()
-            {
-                writes.push(next);
+            let (mut writes, mut next) = (Vec::new(), Some(first));
+            while let Some(asked) = next {
+                match asked {
+                    Asked::Write(write) => writes.push(write),
+                    Asked::Forget { now, limit, answer } => self.forget(now, limit, answer),
+                }
+                next = if writes.len() < self.options.group { waiting.try_recv().ok() } else { None };
             }
-            self.settle(writes);
+            if !writes.is_empty() {
+                self.settle(writes);
+            }
             if let Err(error) = self.contain_log() {
                 // What was answered is durable all the same, and the next write meets the reason if it stays.
                 tracing::warn!(%error, path = %self.path.display(), "the ledger's write-ahead log could not be cut");
@@ -129,6 +153,15 @@ impl Work {
                     answer(write, Err(fault.of(&self.path)));
                 }
             }
+        }
+    }
+
+    fn forget(&self, now: i64, limit: i64, answer: oneshot::Sender<Result<u64, LedgerError>>) {
+        let forgotten = group::forget(&self.connection, &self.turn, now, limit);
+        let forgotten =
+            forgotten.map_err(|(Broken::InAWrite(error) | Broken::Whole(error))| Fault::Sqlite(error).of(&self.path));
+        if answer.send(forgotten).is_err() {
+            tracing::debug!("nobody waits any more for what was forgotten");
         }
     }
 

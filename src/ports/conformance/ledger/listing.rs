@@ -51,13 +51,15 @@ pub async fn due_items_come_longest_due_first(ledger: Arc<dyn Ledger>) {
 /// Items without a due time are never due, however late it gets, and an item that closes is due no more.
 pub async fn nothing_closed_is_ever_due(ledger: Arc<dyn Ledger>) {
     let revs = TestIds::new(12);
-    let every: Vec<State> = State::OF_JOBS.into_iter().chain(State::OF_OTHERS).collect();
+    let every: Vec<State> = State::all().collect();
     let open = add(&*ledger, Item::Job(sample::job("closing", revs.rev()))).await;
     add(&*ledger, Item::Job(sample::job_in("closed", revs.rev(), State::Discarded, minute(0), None))).await;
     add(&*ledger, Item::Gate(sample::gate("everything", revs.rev()))).await;
     add(&*ledger, Item::BadLine(sample::bad_line(1, revs.rev()))).await;
     add(&*ledger, Item::DeadRow(sample::dead_row("row", revs.rev()))).await;
     add(&*ledger, Item::DeadGroup(sample::dead_group("missing", revs.rev()))).await;
+    add(&*ledger, Item::Event(sample::event("event", revs.rev()))).await;
+    add(&*ledger, Item::Stray(sample::stray("v1_nobodys", revs.rev()))).await;
     let mut settled = sample::part(1, revs.rev());
     settled.enter(State::Settled, None, minute(0));
     add(&*ledger, Item::Part(Box::new(settled))).await;

@@ -1,6 +1,7 @@
 //! What every ledger must do.
 
 mod counting;
+mod expiring;
 mod listing;
 mod racing;
 mod writing;
@@ -8,6 +9,7 @@ mod writing;
 use std::sync::Arc;
 
 pub use counting::*;
+pub use expiring::*;
 pub use listing::*;
 pub use racing::*;
 pub use writing::*;
@@ -37,6 +39,10 @@ pub async fn all<T: Ledger + 'static>(make: impl AsyncFn() -> T) {
     an_empty_ledger_answers_with_nothing(make().await).await;
     counts_and_totals_equal_a_recount(make().await).await;
     totals_are_those_of_one_intake(make().await).await;
+
+    events_are_found_by_their_ids_only(make().await).await;
+    what_has_expired_is_forgotten_and_nothing_else(make().await).await;
+    many_forget_at_once(make().await).await;
 
     one_of_many_creators_wins(make().await).await;
     no_change_is_lost_among_many_writers(make().await).await;

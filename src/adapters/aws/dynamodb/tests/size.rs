@@ -7,6 +7,7 @@ use crate::domain::dead::KEY_BYTES;
 use crate::domain::job::{MESSAGE_BYTES, Work};
 use crate::domain::moves::{Now, Ticket, fresh_handle};
 use crate::domain::policy::Policy;
+use crate::domain::webhook::{Event, Outcome};
 
 /// Bytes of an item (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>):
 /// names and texts in UTF-8; a number about a byte for two digits and one more; lists and maps three bytes, and one more
@@ -101,6 +102,28 @@ fn a_dead_row_stays_under_1_kb_whatever_its_key_and_message() {
     let longest = size(&attributes::of(&Item::DeadRow(longest)).unwrap());
     println!("a dead row: {typical} bytes, {longest} at most");
     assert!(longest <= 2048, "{longest}");
+}
+
+#[test]
+fn an_event_costs_two_write_units_and_a_stray_one_each_time() {
+    let hex = |digits: usize| Rev("0123456789abcdef".chars().cycle().take(digits).collect());
+    let name = hex(32).0;
+    let taken = Event { about: "x".repeat(100), ..sample::event(&name, hex(32)) };
+    let handled = Event {
+        about: "x".repeat(100),
+        outcome: Some(Outcome::Queued(format!("part/{}/{}", hex(32).0, "x".repeat(63)))),
+        ..sample::handled_event(&name, hex(32))
+    };
+    let stray = sample::stray(&format!("v1_{}", "x".repeat(250)), hex(32));
+    for item in [Item::Event(taken), Item::Event(handled), Item::Stray(stray)] {
+        let attributes = attributes::of(&item).unwrap();
+        // No index holds it: an entry would be a unit of its own.
+        for key in ["open", "due", "handle"] {
+            assert!(!attributes.contains_key(key), "{}: {key}", item.id());
+        }
+        println!("{}, {}: {} bytes", item.kind().word(), item.state(), size(&attributes));
+        assert!(size(&attributes) <= 640, "{}: {}", item.id(), size(&attributes));
+    }
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! Work that another process left for this one: that of the events which `webhook serve` took.
+
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use tracing::{error, warn};
+
+use super::engine::{Engine, Trouble};
+use super::work::{Work, work};
+use crate::domain::time::Millis;
+use crate::ports::queue::{Message, Queue};
+
+/// How many messages are taken at once.
+const PAGE: usize = 64;
+
+/// How long a message is nobody else's. A pass over a large output may take longer; its lease keeps others off then.
+const HIDDEN: Duration = Duration::from_secs(120);
+
+/// How often a message is received at most, as in the work queue of a stack. What it names is found by polling too.
+const RECEIVES: u32 = 5;
+
+/// Does what is in the queue, until it is empty or `until` has come. Returns how much was done.
+///
+/// # Errors
+/// Trouble with the queue, or the first trouble that needs a person; the message of that work comes again.
+pub async fn do_left_work(engine: &Engine, until: Millis) -> Result<u64, Trouble> {
+    let Some(queue) = &engine.left_work else { return Ok(0) };
+    let (mut done, mut trouble) = (0, None);
+    while !engine.is_stopping() && engine.clock.now() < until && trouble.is_none() {
+        let messages = queue.receive(PAGE, HIDDEN).await?;
+        if messages.is_empty() {
+            break;
+        }
+        let mut under_way = stream::iter(messages)
+            .map(|message| async move { do_one(engine, &**queue, &message, until).await })
+            .buffer_unordered(engine.settings.concurrency);
+        while let Some(outcome) = under_way.next().await {
+            match outcome {
+                Ok(()) => done += 1,
+                Err(Trouble::Passing(why)) => {
+                    warn!(error = why, "the work of an event could not be done now; it comes again")
+                }
+                Err(stop) => {
+                    trouble.get_or_insert(stop);
+                }
+            }
+        }
+    }
+    trouble.map_or(Ok(done), Err)
+}
+
+async fn do_one(engine: &Engine, queue: &dyn Queue, message: &Message, until: Millis) -> Result<(), Trouble> {
+    match serde_json::from_str::<Work>(&message.body) {
+        Ok(named) => match work(engine, None, &named, until).await {
+            Ok(()) => {}
+            // Others may have it after its time; what needs a person is met again by the next start at once.
+            Err(stop @ Trouble::NeedsPerson(_)) => {
+                queue.release(message).await?;
+                return Err(stop);
+            }
+            Err(passing) if message.receives < RECEIVES => return Err(passing),
+            Err(passing) => {
+                error!(work = ?named, error = %passing, "tried {RECEIVES} times, and given up; it is polled")
+            }
+        },
+        // It would be as unreadable the next time, and says nothing that the ledger's own looks don't find.
+        Err(error) => error!(body = message.body, %error, "a message of the work queue names no work: dropped"),
+    }
+    queue.delete(std::slice::from_ref(message)).await.into_iter().try_for_each(|deleted| deleted.map_err(Trouble::from))
+}
