@@ -278,7 +278,7 @@ pub struct Register {
 /// Arguments of `webhook ping`.
 #[derive(Debug, clap::Args)]
 pub struct Ping {
-    /// The webhook [the one that is registered with our URL]
+    /// The webhook [ours: by its URL, or by the secrets kept here]
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub id: Option<String>,
 }
@@ -286,7 +286,7 @@ pub struct Ping {
 /// Arguments of `webhook rotate`.
 #[derive(Debug, clap::Args)]
 pub struct Rotate {
-    /// The webhook [the one that is registered with our URL]
+    /// The webhook [ours: by its URL, or by the secrets kept here]
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub id: Option<String>,
     /// End the older secrets at once, not in 24 hours
