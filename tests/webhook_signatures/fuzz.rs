@@ -7,6 +7,7 @@ mod bodies;
 mod headers;
 mod tokens;
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use gleaner::adapters::system::SystemClock;
@@ -15,22 +16,28 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{TestCaseError, TestRunner};
 
-/// Runs at least `cases` cases.
-fn run<S: Strategy>(name: &str, cases: u32, inputs: S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
+/// Runs at least `cases` cases, each of which says whether something was taken, and returns how many of a hundred did:
+/// a test that nothing gets past would show nothing.
+fn run<S: Strategy>(name: &str, cases: u32, inputs: S, test: impl Fn(S::Value) -> Result<bool, TestCaseError>) -> u64 {
     let longer = std::env::var("GLEANER_TEST_FUZZ_SECONDS").ok();
     let longer = longer.map(|seconds| Duration::from_secs(seconds.parse().unwrap()));
     let begun = SystemClock.now();
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) };
-    let mut ran = 0_u64;
+    let (mut ran, taken) = (0_u64, Cell::new(0_u64));
+    let counted = |input| {
+        taken.set(taken.get() + u64::from(test(input)?));
+        Ok(())
+    };
     loop {
         // A fresh runner each time, and so fresh random inputs.
-        TestRunner::new(config.clone()).run(&inputs, &test).unwrap_or_else(|found| panic!("{name}: {found}"));
+        TestRunner::new(config.clone()).run(&inputs, counted).unwrap_or_else(|found| panic!("{name}: {found}"));
         ran += u64::from(cases);
         if longer.is_none_or(|longer| SystemClock.now().since(begun) >= longer) {
             break;
         }
     }
-    eprintln!("{name}: {ran} cases in {:?}", SystemClock.now().since(begun));
+    eprintln!("{name}: {ran} cases in {:?}, {} taken", SystemClock.now().since(begun), taken.get());
+    taken.get() * 100 / ran
 }
 
 /// One change to a text.
