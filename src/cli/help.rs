@@ -305,12 +305,22 @@ Examples:
 Exit codes: 0, 2 bad use, 1 something may still run at Gemini.";
 
 const SIMULATOR: &str = "\
-It speaks Gemini's interactions, batches, files and generateContent under /v1
-and /v1beta, takes any API key, and prints its address when it is ready. An
-answer is a function of its input. GET /simulator/log tells what it accepted,
-/simulator/rows the rows of batches, /simulator/stats counts, GET and PUT
-/simulator/faults show and change the faults. With --journal, files lie beside
-it in FILE.files. Ctrl-C ends it.
+It speaks Gemini's interactions, batches, files, webhooks and generateContent
+under /v1 and /v1beta, takes any API key, and prints its address when it is
+ready. An answer is a function of its input. GET /simulator/log tells what it
+accepted, /simulator/rows the rows of batches, /simulator/events what webhooks
+were sent, /simulator/stats counts, GET and PUT /simulator/faults show and
+change the faults. With --journal, files lie beside it in FILE.files. Ctrl-C
+ends it.
+
+EVENTS are sent when work ends: to the addresses in the request's own
+webhook_config, else to the registered webhooks that want them. Only addresses
+on this machine are sent any: 127.0.0.1, ::1, localhost and names below it. What
+is not answered with 2xx is sent again, later and later, for 24 hours. Webhooks
+and events that wait are not in the journal: after a restart register anew, and
+ask for the results of earlier work. The keys that prove an event are at
+/.well-known/jwks.json. Keys and secrets are made from --seed: they prove nothing
+to anybody but a test.
 
 Examples:
   gleaner simulator --port 8080
