@@ -165,6 +165,14 @@ def dynamic(gemini, base_url, uri):
     expect(json.loads(body)["user_metadata"] == config["user_metadata"], f"the metadata {body!r}")
     report("v1a", body)
 
+    rows = [{"contents": [{"role": "user", "parts": [{"text": "In a batch."}]}]}]
+    batch = gemini.batches.create(model=MODEL, src=rows, config={"display_name": "told", "webhook_config": config})
+    headers, body = next_event()
+    event = json.loads(body)
+    expect(by_ed25519(keys, headers, body) == [False, True, False], f"the signature {headers}")
+    expect(event["data"]["id"] == batch.name and event["user_metadata"] == config["user_metadata"], f"an event {body!r}")
+    report("v1a", body)
+
     fault(base_url, {"event-jwt": 1})
     ask("Dynamic by a token.")
     headers, body = next_event()

@@ -209,7 +209,12 @@ impl Sim {
         loop {
             let counts = self.get("/simulator/stats").await["events"].clone();
             if counts["made"].as_u64().unwrap() >= made as u64 && counts["waiting"] == 0 {
-                let events = self.get("/simulator/events").await["entries"].as_array().unwrap().clone();
+                let (mut events, mut after) = (Vec::new(), json!(0));
+                while !after.is_null() {
+                    let page = self.get(&format!("/simulator/events?limit=2500&after={after}")).await;
+                    events.extend(page["entries"].as_array().unwrap().clone());
+                    after = page["next"].clone();
+                }
                 assert_eq!(events.len(), made);
                 return events;
             }

@@ -62,7 +62,7 @@ async fn an_end_is_noticed_without_a_look_and_told_once() {
     assert_eq!(sim.get("/simulator/stats").await["requests"]["get"], Value::Null, "nobody asked for it");
     assert_eq!(sim.get(&path_of(&created)).await["status"], "completed");
     sim.get(&path_of(&created)).await;
-    sim.events(1).await;
+    assert_eq!(sim.events(1).await[0]["gets"], 2);
     assert_eq!(receiver.got().len(), 1);
     let counts = sim.get("/simulator/stats").await["events"].clone();
     let expected = json!({"made": 1, "sent": 1, "accepted": 1, "refused": 0, "undeliverable": 0, "lost": 0, "given_up": 0,

@@ -1,11 +1,13 @@
 //! Each fault of an event happens when told to, and no work fails by it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use gleaner::adapters::system::SystemClock;
 use gleaner::ports::clock::Clock;
+use gleaner::ports::testing::TestClock;
 use gleaner::simulator::Config;
 use gleaner::simulator::faults::{Fault, Phase, Stay};
 use reqwest::Method;
@@ -93,16 +95,19 @@ async fn an_event_comes_twice_with_one_id() {
 
 #[tokio::test]
 async fn a_late_event_waits() {
-    let receiver = Receiver::start().await;
-    let late = Duration::from_millis(300);
-    let sim = Sim::start(Config { event_late: late, ..at_once("event-late") }).await;
-    let before = SystemClock.now();
+    let (receiver, clock) = (Receiver::start().await, Arc::new(TestClock::standing(SystemClock.now())));
+    let late = Duration::from_secs(3600);
+    let sim = Sim::start_at(Config { event_late: late, ..at_once("event-late") }, clock.clone()).await;
     let created = sim.create(&told("x", &receiver.uri("/"))).await;
     // The work itself is not late.
     assert_eq!(sim.get(&path_of(&created)).await["status"], "completed");
-    receiver.wait(1).await;
-    assert!(SystemClock.now().since(before) >= late);
-    assert_eq!(count_of(&sim, "event-late").await, 1);
+    clock.advance(late - Duration::from_millis(1));
+    let other = sim.create(&told("y", &receiver.uri("/"))).await;
+    assert_eq!(sim.get(&path_of(&other)).await["status"], "completed");
+    assert!(receiver.got().is_empty());
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(receiver.wait(1).await[0].about().1, created["id"].as_str().unwrap());
+    assert_eq!(count_of(&sim, "event-late").await, 2);
 }
 
 #[tokio::test]
