@@ -260,7 +260,7 @@ pub struct Simulator {
     /// Tokens of batches under way [no limit]
     #[arg(long, value_name = "N")]
     pub batch_tokens: Option<u64>,
-    /// How late the fault event-late sends an event
+    /// How late the fault event-late is
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub event_late: Duration,
     /// When an event is first sent again

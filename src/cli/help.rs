@@ -314,13 +314,14 @@ change the faults. With --journal, files lie beside it in FILE.files. Ctrl-C
 ends it.
 
 EVENTS are sent when work ends: to the addresses in the request's own
-webhook_config, else to the registered webhooks that want them. Only addresses
-on this machine are sent any: 127.0.0.1, ::1, localhost and names below it. What
-is not answered with 2xx is sent again, later and later, for 24 hours. Webhooks
-and events that wait are not in the journal: after a restart register anew, and
-ask for the results of earlier work. The keys that prove an event are at
-/.well-known/jwks.json. Keys and secrets are made from --seed: they prove nothing
-to anybody but a test.
+webhook_config, else to the registered webhooks that want them. With --polls 0
+work ends by --latency alone, without anybody's looks. Only addresses on this
+machine are sent any: 127.0.0.1, ::1, localhost and names below it. What is not
+answered with 2xx is sent again, later and later, for 24 hours. Webhooks and
+events that wait are not in the journal: after a restart register anew, and ask
+for the results of earlier work. The keys that prove an event are at
+/.well-known/jwks.json. Secrets and all keys but the RSA one are made from
+--seed: they prove nothing to anybody but a test.
 
 Examples:
   gleaner simulator --port 8080

@@ -72,12 +72,11 @@ impl Work {
     }
 
     /// When it may end by the passing of time.
-    fn times(&self, world: &World) -> impl Iterator<Item = Millis> {
-        let (at, expiry) = match self {
-            Self::Interaction(work) => (work.at, None),
-            Self::Batch(job) => (job.record.at, world.config.batch_expiry),
-        };
-        [Some(world.config.latency), expiry].into_iter().flatten().map(move |wait| at.plus(wait))
+    fn times(&self, world: &World) -> Vec<Millis> {
+        match self {
+            Self::Interaction(work) => vec![work.at.plus(world.config.latency)],
+            Self::Batch(job) => batches::times(world, job),
+        }
     }
 }
 
@@ -95,10 +94,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Watched {
-    fn set(&self, times: impl Iterator<Item = Millis>, id: &str) {
+    fn set(&self, times: impl IntoIterator<Item = Millis>, id: &str) {
         let mut due = lock(&self.due);
         let before = due.peek().map(|Reverse((at, _))| *at);
-        due.extend(times.map(|at| Reverse((at, id.to_owned()))));
+        due.extend(times.into_iter().map(|at| Reverse((at, id.to_owned()))));
         if due.peek().map(|Reverse((at, _))| *at) != before {
             self.sooner.notify_one();
         }
@@ -107,14 +106,17 @@ impl Watched {
     /// What is due, and, if nothing is, how long it is until something will be.
     fn take(&self, now: Millis) -> Result<Vec<String>, Option<Duration>> {
         let (mut due, mut taken) = (lock(&self.due), Vec::new());
-        while let Some(Reverse((at, _))) = due.peek() {
-            if *at > now && taken.is_empty() {
-                return Err(Some(at.since(now)));
-            }
-            if *at > now {
+        while let Some(Reverse((at, id))) = due.peek() {
+            // What has been seen to end keeps nobody awake.
+            let open = lock(&self.open).contains_key(id);
+            if open && *at > now {
+                if taken.is_empty() {
+                    return Err(Some(at.since(now)));
+                }
                 break;
             }
-            taken.extend(due.pop().map(|Reverse((_, id))| id));
+            let next = due.pop().filter(|_| open);
+            taken.extend(next.map(|Reverse((_, id))| id));
         }
         if taken.is_empty() { Err(None) } else { Ok(taken) }
     }
@@ -124,10 +126,10 @@ impl Watched {
 pub(in super::super) fn watch(world: &Arc<World>, work: Work, config: Option<&Value>) {
     let (hub, config) = (world.hub(), WebhookConfig::of(config));
     let wanted = !config.uris.is_empty() || hub.registered.any(work.key());
-    let (id, times) = (work.id(), work.times(world).collect::<Vec<_>>());
+    let (id, times) = (work.id(), work.times(world));
     lock(&hub.watched.open).insert(id.clone(), (work, config));
     if wanted {
-        hub.watched.set(times.into_iter(), &id);
+        hub.watched.set(times, &id);
         begin(world);
     }
 }
@@ -199,7 +201,7 @@ pub(in super::super) fn look(world: &Arc<World>, id: &str) {
         }
         Err(error) => {
             tracing::error!(%id, %error, "simulator: how a batch stands can't be read, and is asked again in a second");
-            watched.set(std::iter::once(world.now().plus(AGAIN)), id);
+            watched.set([world.now().plus(AGAIN)], id);
             begin(world);
         }
     }
