@@ -342,7 +342,7 @@ do something, which is told; 2 bad use.";
 
 /// Behind `gleaner help webhook list`.
 pub const WEBHOOK_LIST: &str = "\
-SECRETS counts the secrets of it that are kept here: none, and its events are
+It tells how many secrets of each are kept here: with none its events are
 refused; two for a day after `webhook rotate`.
 
 Examples:
