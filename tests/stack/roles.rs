@@ -66,9 +66,9 @@ async fn called(stack: &Deployed, function: &str) -> BTreeSet<String> {
 
 /// Events on every way through the webhook: of jobs that are over, of jobs of others, of what is no job, twice, forged.
 async fn receive_events(stack: &Deployed) {
-    let own = &handle_of(stack, "mine-1").await;
+    let own = handle_of(stack, "mine-1").await;
     for (about, id, expected) in [
-        ("interaction.completed", own, "over"),
+        ("interaction.completed", own.as_str(), "over"),
         ("interaction.completed", "v1_of-somebody-else", "unknown"),
         ("interaction.failed", "v1_of-somebody-else", "unknown"),
         ("batch.succeeded", "batches/of-somebody-else", "unknown"),
