@@ -161,15 +161,15 @@ pub(super) async fn prove_heard(engine: &Engine, job: &Job) -> Result<Looked, Tr
     let mut looked = Looked::Noted;
     let mut job = job.clone();
     for heard in job.heard.clone() {
-        let shown = ask(engine, &heard.id).await;
-        let (denied, why) = match shown {
-            Shown::There(key, interaction) if contradiction(&job, &heard.id, &interaction).is_none() => {
-                let Some(attempt) = job.attempt_of(&heard.nonce) else { continue };
+        let (denied, why) = match (ask(engine, &heard.id).await, job.attempt_of(&heard.nonce)) {
+            (Shown::There(key, interaction), Some(attempt))
+                if contradiction(&job, &heard.id, &interaction).is_none() =>
+            {
                 return attach(engine, &job, Found { key, attempt, nonce: &heard.nonce }, *interaction).await;
             }
-            Shown::There(..) => (None, "it is another job's".to_owned()),
-            Shown::Denied(why) => (Some(true), why),
-            Shown::Nothing(why) => (Some(false), why),
+            (Shown::There(..), _) => (None, "it is another job's".to_owned()),
+            (Shown::Denied(why), _) => (Some(true), why),
+            (Shown::Nothing(why), _) => (Some(false), why),
         };
         debug!(job.key = %job.key, job.handle = heard.id, error = why, "what an event named is not shown");
         let changed = engine

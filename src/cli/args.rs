@@ -63,6 +63,9 @@ pub enum Command {
     /// Stop a job, or what is left of a file or a run, here and at Gemini
     #[command(after_help = help::CANCEL)]
     Cancel(Cancel),
+    /// See to the webhooks by which Gemini tells that work has ended
+    #[command(after_help = help::WEBHOOK, subcommand_required = true, arg_required_else_help = true)]
+    Webhook(Webhook),
     /// Run a Gemini of your own, for trying out and for tests
     #[command(after_help = help::simulator())]
     Simulator(Simulator),
@@ -225,6 +228,89 @@ pub struct Cancel {
     /// Whom it was sent to.
     #[command(flatten)]
     pub simulate: Simulate,
+}
+
+/// Arguments of `webhook`.
+#[derive(Debug, clap::Args)]
+pub struct Webhook {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: WebhookCommand,
+}
+
+/// What to do with webhooks.
+#[derive(Debug, Subcommand)]
+pub enum WebhookCommand {
+    /// Have Gemini send events to a URL, and keep the secret that it signs with
+    #[command(after_help = help::WEBHOOK_REGISTER)]
+    Register(Register),
+    /// List the webhooks of the API key's project
+    #[command(after_help = help::WEBHOOK_LIST)]
+    List,
+    /// Have Gemini send an event now
+    #[command(after_help = help::WEBHOOK_PING)]
+    Ping(Ping),
+    /// Have Gemini sign with a new secret, and keep it
+    #[command(after_help = help::WEBHOOK_ROTATE)]
+    Rotate(Rotate),
+    /// Delete a webhook at Gemini, and its secrets here
+    #[command(after_help = help::WEBHOOK_DELETE)]
+    Delete(Delete),
+    /// Take events on this machine, for the data folder
+    #[command(after_help = help::WEBHOOK_SERVE)]
+    Serve(Serve),
+}
+
+/// Arguments of `webhook register`.
+#[derive(Debug, clap::Args)]
+pub struct Register {
+    /// Where events are sent [GLEANER_WEBHOOK_URL; with --stack the stack's own]
+    #[arg(value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
+    pub url: Option<String>,
+    /// Which events, repeatable [all of batches and interactions]
+    #[arg(long = "event", value_name = "EVENT", value_parser = NonEmptyStringValueParser::new())]
+    pub events: Vec<String>,
+    /// What people call it
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub name: Option<String>,
+}
+
+/// Arguments of `webhook ping`.
+#[derive(Debug, clap::Args)]
+pub struct Ping {
+    /// The webhook [the one that is registered with our URL]
+    #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    pub id: Option<String>,
+}
+
+/// Arguments of `webhook rotate`.
+#[derive(Debug, clap::Args)]
+pub struct Rotate {
+    /// The webhook [the one that is registered with our URL]
+    #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    pub id: Option<String>,
+    /// End the older secrets at once, not in 24 hours: for one that others know
+    #[arg(long)]
+    pub now: bool,
+}
+
+/// Arguments of `webhook delete`.
+#[derive(Debug, clap::Args)]
+pub struct Delete {
+    /// The webhook
+    #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    pub id: String,
+    /// Remove its secrets here, although Gemini doesn't have it any more
+    #[arg(long)]
+    pub forget: bool,
+}
+
+/// Arguments of `webhook serve`.
+#[derive(Debug, clap::Args)]
+pub struct Serve {
+    /// The port at 127.0.0.1; 0 takes a free one
+    #[arg(long, value_name = "N")]
+    pub port: u16,
 }
 
 /// Arguments of `simulator`.

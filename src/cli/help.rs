@@ -304,6 +304,111 @@ Examples:
 
 Exit codes: 0, 2 bad use, 1 something may still run at Gemini.";
 
+/// Behind `gleaner help webhook`.
+pub const WEBHOOK: &str = "\
+Gemini can call when a batch or an interaction has ended. Then results come
+within seconds, and an interaction whose create answer was lost is found again.
+Events are signed; what they say is asked for at Gemini before it counts, and
+polling goes on beside them, so that a lost event loses nothing.
+
+There are two ways. A registered webhook gets the events of everything in the
+API key's project, signed with a secret that Gemini tells once: it is kept in
+webhook-secrets.json of the data folder, which its owner alone can read, or with
+--stack in the stack's secret. With GLEANER_WEBHOOK_URL set, each job carries
+the URL itself, and its event is signed with Gemini's own public keys; then
+nothing needs to be registered.
+
+Examples:
+  gleaner --stack gleaner webhook register      (to the stack's own URL)
+  gleaner --stack gleaner webhook ping
+  gleaner webhook serve --port 8081             (for a data folder, see its help)
+
+`gleaner webhook COMMAND --help` has more.";
+
+/// Behind `gleaner help webhook register`.
+pub const WEBHOOK_REGISTER: &str = "\
+A URL that is registered already is not registered twice: a webhook that was
+disabled is enabled again, and one whose secret is not kept here is told. If the
+secret of a new one can't be kept, it is deleted again.
+
+Examples:
+  gleaner --stack gleaner webhook register
+  gleaner webhook register https://example.com/webhook --name laptop
+  gleaner webhook register https://example.com/webhook \\
+    --event batch.succeeded --event batch.failed
+
+Exit codes: 0 it is registered, enabled, and its secret is kept; 1 a person must
+do something, which is told; 2 bad use.";
+
+/// Behind `gleaner help webhook list`.
+pub const WEBHOOK_LIST: &str = "\
+SECRETS counts the secrets of it that are kept here: none, and its events are
+refused; two for a day after `webhook rotate`.
+
+Examples:
+  gleaner webhook list
+  gleaner --json --stack gleaner webhook list | jq '.webhooks[].state'";
+
+/// Behind `gleaner help webhook ping`.
+pub const WEBHOOK_PING: &str = "\
+Gemini sends the event by itself, some moments later. Whether it came is told by
+`gleaner webhook serve`, or by the log of the stack's webhook function.
+
+Examples:
+  gleaner webhook ping
+  gleaner --stack gleaner webhook ping";
+
+/// Behind `gleaner help webhook rotate`.
+pub const WEBHOOK_ROTATE: &str = "\
+For 24 hours Gemini signs with the old secret and the new one, and both are
+taken, so that no event is refused. With --now the old one is refused at once on
+this machine, and within a minute on a stack; events that come before the new
+one is known there are sent again by Gemini.
+
+Examples:
+  gleaner webhook rotate
+  gleaner --stack gleaner webhook rotate
+  gleaner webhook rotate ID --now               (somebody else knows the secret)
+
+Exit codes: 0; 1 the new secret could not be had or kept: rotate again; 2 bad
+use.";
+
+/// Behind `gleaner help webhook delete`.
+pub const WEBHOOK_DELETE: &str = "\
+Nothing is lost by it: results are then found by polling.
+
+Examples:
+  gleaner webhook delete ID
+  gleaner --stack gleaner webhook delete ID";
+
+/// Behind `gleaner help webhook serve`.
+pub const WEBHOOK_SERVE: &str = "\
+It takes events at http://127.0.0.1:N/webhook, checks them, and leaves the work
+to the `gleaner run` or `gleaner tick` that has the same data folder, in another
+window. It needs no API key, prints a line for each request, and ends with
+Ctrl-C.
+
+Examples:
+  gleaner webhook serve --port 8081
+
+With a tunnel to this machine (its URL ends in /webhook, as here):
+  export GLEANER_WEBHOOK_URL=https://my-tunnel.example/webhook
+  gleaner webhook serve --port 8081
+  gleaner run prompts.jsonl                     (in another window)
+or, for a registered webhook, without that setting:
+  gleaner webhook register https://my-tunnel.example/webhook
+
+With a simulator in place of Gemini, each in a window of its own, with
+  export GEMINI_BASE_URL=http://127.0.0.1:8080 GEMINI_API_KEY=any
+  export GLEANER_WEBHOOK_URL=http://127.0.0.1:8081/webhook GLEANER_DATA=try
+in all of them:
+  gleaner simulator --port 8080
+  gleaner webhook serve --port 8081
+  gleaner run events/jobs.jsonl
+Folders of `run --simulate` get no events: that simulator lives in the command.
+
+Exit codes: 0 Ctrl-C; 1 the port or the folder can't be had; 2 bad use.";
+
 const SIMULATOR: &str = "\
 It speaks Gemini's interactions, batches, files and generateContent under /v1
 and /v1beta, takes any API key, and prints its address when it is ready. An
@@ -338,6 +443,10 @@ mod tests {
         for command in program.get_subcommands_mut() {
             texts.push(command.render_help().to_string());
             texts.push(command.render_long_help().to_string());
+            for command in command.get_subcommands_mut() {
+                texts.push(command.render_help().to_string());
+                texts.push(command.render_long_help().to_string());
+            }
         }
         assert!(texts.len() > 20);
         // Japanese characters are two columns wide.

@@ -20,6 +20,7 @@ mod simulate;
 mod status;
 mod submit;
 mod table;
+mod webhook;
 
 use std::io;
 use std::process::ExitCode;
@@ -88,6 +89,7 @@ async fn dispatch(args: Args, console: &Console) -> Result<Exit, Stop> {
         Command::Results(args) => results::results(context, &args).await,
         Command::Resume(args) => pause::resume(context, &args).await,
         Command::Cancel(args) => cancel::cancel(context, &args).await,
+        Command::Webhook(args) => webhook::webhook(context, &args.command).await,
         Command::Simulator(args) => simulate::simulator(context, &args).await,
     }
 }

@@ -1,5 +1,6 @@
 //! From arguments and environment to an engine: settings, keys, the data folder or the stack, and whom to send to.
 
+mod hooks;
 mod stack;
 
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tokio::net::TcpListener;
 
+pub use self::hooks::{Hooks, Reach, hooks, reception};
 use super::args::Simulate;
 use super::console::Console;
 use super::hint::{quoted, see};
@@ -319,13 +321,18 @@ fn unopened(path: &Path, error: OpenError) -> Stop {
 
 /// Starts a simulator on this machine.
 pub async fn start(port: u16, config: Config, clock: Arc<dyn Clock>) -> Result<Running, Stop> {
-    let listener = TcpListener::bind(("127.0.0.1", port)).await;
-    let listener = listener.map_err(|error| {
-        Stop::Person(format!("port {port} of 127.0.0.1 can't be listened on: {error}; --port 0 takes a free one"))
-    })?;
+    let listener = listen(port).await?;
     let journal = config.journal.as_ref().map(|journal| format!(" with its journal {}", journal.path.display()));
     let started = simulator::start(listener, config, clock).await;
     started.map_err(|error| {
         Stop::Person(format!("the simulator{} can't be started: {error}", journal.unwrap_or_default()))
+    })
+}
+
+/// Takes a port of this machine, for nobody outside of it.
+pub async fn listen(port: u16) -> Result<TcpListener, Stop> {
+    let listener = TcpListener::bind(("127.0.0.1", port)).await;
+    listener.map_err(|error| {
+        Stop::Person(format!("port {port} of 127.0.0.1 can't be listened on: {error}; --port 0 takes a free one"))
     })
 }

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::app::engine::Trouble;
 use crate::app::land::LandError;
+use crate::ports::webhook_keys::KeysError;
 
 /// A command that did what it was asked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,15 @@ impl From<Trouble> for Stop {
         match trouble {
             Trouble::NeedsPerson(why) => Self::Person(why),
             Trouble::Passing(why) => Self::Person(format!("{why}\nThis passes by itself: try again.")),
+        }
+    }
+}
+
+impl From<KeysError> for Stop {
+    fn from(error: KeysError) -> Self {
+        match error {
+            KeysError::NeedsPerson(why) => Self::Person(why),
+            KeysError::Busy(why) => Self::Person(format!("{why}\nThis passes by itself: try again.")),
         }
     }
 }

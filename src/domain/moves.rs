@@ -70,6 +70,7 @@ impl Job {
             self.maybe_accepted = false;
         }
         self.nonce = ticket.nonce;
+        self.heard.clear();
         let until = now.policy.lease_from(now.at);
         self.enter(State::Reserving, Some(until), now.at);
         self.lease = Some(Lease { holder: ticket.holder, until });
@@ -200,8 +201,10 @@ impl Job {
     }
 
     /// The create call of the present reservation was not accepted: it was no duplicate, and what was in doubt before
-    /// it is in doubt again.
+    /// it is in doubt again. No event can bring its nonce back.
     fn take_back_duplicate(&mut self) {
+        self.nonce.clear();
+        self.heard.clear();
         self.maybe_accepted = self.counted_duplicate;
         self.possible_duplicates = self.possible_duplicates.saturating_sub(u32::from(self.counted_duplicate));
         self.counted_duplicate = false;

@@ -26,7 +26,8 @@ const PAGE: usize = 10_000;
 
 pub(super) fn routes() -> Router<Arc<World>> {
     let faults = get(faults).put(set_faults);
-    Router::new().route("/log", get(log)).route("/rows", get(rows)).route("/stats", get(stats)).route("/faults", faults)
+    let told = Router::new().route("/log", get(log)).route("/rows", get(rows)).route("/events", get(events));
+    told.route("/stats", get(stats)).route("/faults", faults)
 }
 
 #[derive(Debug, Deserialize)]
@@ -133,8 +134,21 @@ fn known_rows(world: &World) -> io::Result<BTreeMap<(Option<String>, u64), Same>
     Ok(known)
 }
 
-/// `{"accepted","batches":{display name: n},"rows","requests":{kind: n},"faults":{name: n}}`: how often a batch of each
-/// display name was accepted, and how many rows in all. A fault of a course, an outcome, an output or a row counts
+/// The events for each address, in the order in which their work ended: `{"events","next","entries"}`. An entry is
+/// `{"seq","id","type","about","uri","webhook","form","fault","at","outcome","tries":[{"at","status","error"}]}`:
+/// `about` is an interaction's id or `batches/…`, `webhook` the registered one's id or null, `form` is `v1`, `v1a` or
+/// `jwt`, and `outcome` null while it is under way, else `accepted`, `undeliverable`, `lost`, `given_up` or `dropped`.
+async fn events(State(world): State<Arc<World>>, Query(page): Query<Page>) -> Response {
+    let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE);
+    let (made, entries) = world.hub().shown(page.after, limit);
+    let next = page.after + entries.len();
+    Json(json!({"events": made, "next": (next < made).then_some(next), "entries": entries})).into_response()
+}
+
+/// `{"accepted","batches":{display name: n},"rows","requests":{kind: n},"faults":{name: n},"events":{what: n}}`: how
+/// often a batch of each display name was accepted, and how many rows in all. Of events, for each address: `made`, and
+/// of these `undeliverable`, `lost`, `given_up`, `dropped` and `waiting`; of the requests with them: `sent`, and of these
+/// `accepted` and `refused`. A fault of a course, an outcome, an output or a row counts
 /// when its work is accepted, any other at each request that meets it.
 async fn stats(State(world): State<Arc<World>>) -> Response {
     if let Err(refusal) = world.refresh().await {
@@ -151,6 +165,7 @@ async fn stats(State(world): State<Arc<World>>) -> Response {
         }
         stats.insert("batches".into(), json!(batches));
         stats.insert("rows".into(), json!(rows));
+        stats.insert("events".into(), json!(world.hub().counts()));
     }
     Json(stats).into_response()
 }

@@ -6,6 +6,7 @@
 
 mod accept;
 mod download;
+mod ended;
 mod input;
 mod job;
 mod operation;
@@ -16,6 +17,7 @@ mod row;
 use serde_json::{Value, json};
 
 pub(super) use self::download::{Form, Media, download, routes as download_routes};
+pub(super) use self::ended::end;
 pub(super) use self::job::{Job, Jobs, Record};
 pub(super) use self::routes::{create, routes};
 pub(super) use self::row::Row;

@@ -11,10 +11,13 @@
 //! each drawn apart: of its course, its end, its cancel, its output as a whole, each download, each page of the
 //! list, each chunk of an upload, and of each of its rows.
 //!
+//! An event meets faults of its own, drawn for each address that it goes to when its work has ended. None of them
+//! changes how the work ends: whoever asks for it finds it.
+//!
 //! `passing=0.2` gives every passing fault an even share: 20 % of the create requests meet one of the passing
 //! create faults, 20 % of the accepted interactions are hidden at first, 20 % take an unusual course, 20 % of
-//! the GETs meet one of the GET faults, and 20 % of the accepted interactions have a passing bad outcome. Each
-//! draw is independent of the others.
+//! the GETs meet one of the GET faults, 20 % of the accepted interactions have a passing bad outcome, and 20 % of the
+//! events meet one of theirs. Each draw is independent of the others.
 //!
 //! # What decides
 //!
@@ -194,7 +197,7 @@ mod tests {
         let faults = Faults::passing(0.2).unwrap();
         let with_passing = |fault: &&Fault| fault.stay() == Stay::Passing;
         let phases: BTreeSet<Phase> = Fault::ALL.iter().filter(with_passing).map(|fault| fault.phase()).collect();
-        assert_eq!(phases.len(), 14, "all but those of keys and of rows at create");
+        assert_eq!(phases.len(), 15, "all but those of keys and of rows at create");
         for phase in phases {
             let met = met(&faults, phase, 20_000);
             let all: Vec<_> = Fault::ALL.iter().filter(|f| f.phase() == phase && f.stay() == Stay::Passing).collect();

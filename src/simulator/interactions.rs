@@ -18,6 +18,7 @@ use super::faults::{Fault, Phase};
 use super::refusal::{Dialect, Kind, Refusal};
 use super::request::{self, Create};
 use super::timeline::{Timeline, View};
+use super::webhooks::{self, Data, End};
 use super::wire::{Line, cut_off};
 use super::world::{New, World};
 use crate::domain::job::KeyId;
@@ -64,7 +65,9 @@ async fn create_as(world: &Arc<World>, line: &Line, key: KeyId, body: Body) -> R
     let work = Work::Interaction { background };
     let new = New { work, body, question: question.clone(), key, create: fault, stored: store };
     let work = world.accept(new)?;
-    if !background {
+    if background {
+        webhooks::watch(world, webhooks::Work::Interaction(Arc::clone(&work)));
+    } else {
         world.pause(world.config.latency).await;
     }
     if let Some(spoilt) = spoilt(world, fault, line, Dialect::Words).await {
@@ -123,6 +126,27 @@ fn shown(world: &World, work: &Accepted, standing: Standing) -> Result<Value, Re
     Ok(timeline(world, work, &request, question).resource(standing, View::Get))
 }
 
+/// How an interaction has ended, as an event tells it; None while it runs. Of a deleted one there is nothing to tell.
+pub(super) fn end(world: &World, work: &Accepted) -> Option<End> {
+    let standing = work.standing(world.pace(), world.now());
+    if matches!(standing, Standing::Running(_)) {
+        return None;
+    }
+    let resource = shown(world, work, standing).unwrap_or_default();
+    let kind = match resource.get("status").and_then(Value::as_str).filter(|_| !work.gone()) {
+        Some("completed") => Some("interaction.completed"),
+        Some("failed") => Some("interaction.failed"),
+        Some("requires_action") => Some("interaction.requires_action"),
+        Some("cancelled") => Some("interaction.cancelled"),
+        _ => None,
+    };
+    let last = resource.pointer("/steps").and_then(Value::as_array).and_then(|steps| steps.last()?.get("error"));
+    let error = resource.pointer("/errors/0").or(last).filter(|_| kind == Some("interaction.failed"));
+    let part = |name: &str| error.and_then(|error| error.get(name)).cloned();
+    let (error_code, error_message) = (part("code"), part("message"));
+    Some(End { kind, data: Data { id: work.id.to_string(), output_file_uri: None, error_code, error_message } })
+}
+
 #[derive(Debug, Deserialize)]
 struct Look {
     #[serde(default)]
@@ -153,6 +177,7 @@ async fn look_at(world: &Arc<World>, id: &str, streams: bool) -> Result<Response
         return Ok(spoilt);
     }
     let resource = shown(world, &work, work.poll(world.pace(), world.now()))?;
+    webhooks::look(world, id);
     if fault == Some(Fault::GetCut) {
         return Ok(cut_off(&Bytes::from(resource.to_string())));
     }
@@ -197,6 +222,7 @@ async fn cancel_it(world: &Arc<World>, id: &str) -> Result<Response, Refusal> {
     if !work.cancel(world.pace(), now) && !world.config.cancel_ended {
         return Err(Refusal::new(Kind::FailedPrecondition, "The interaction has ended and can't be cancelled."));
     }
+    webhooks::look(world, id);
     Ok(answer(&shown(world, &work, work.standing(world.pace(), now))?))
 }
 

@@ -1,13 +1,13 @@
 //! Gemini as a server: for trying out, and for tests that count paid work.
 //!
-//! A real HTTP server that answers like Gemini's interactions, batches, files and `generateContent`, under `/v1` and
-//! `/v1beta`.
+//! A real HTTP server that answers like Gemini's interactions, batches, files, webhooks and `generateContent`, under
+//! `/v1` and `/v1beta`, and sends signed events to addresses on this machine when work ends.
 //! Google's own `google-genai` client works against it unchanged. An answer is a function of its input
 //! ([`answer`]), so a result under the wrong key is seen; and the server fails as often, and in as many ways, as
 //! it is told ([`faults`]). It does not stream.
 //!
 //! `/simulator/log`, `/simulator/stats` and `/simulator/rows` tell what was accepted, and so would have been paid for;
-//! `/simulator/faults` shows the faults and takes others.
+//! `/simulator/events` tells what was sent to webhooks; `/simulator/faults` shows the faults and takes others.
 
 mod accepted;
 mod admin;
@@ -23,6 +23,7 @@ mod refusal;
 mod request;
 mod shape;
 mod timeline;
+mod webhooks;
 mod wire;
 mod world;
 
@@ -35,6 +36,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::Uri;
 use axum::response::Response;
+use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -85,6 +87,15 @@ pub struct Config {
     /// Whether the cancel of an ended interaction or batch succeeds without effect; else it is answered with 400. Which of the
     /// two Gemini does is not documented.
     pub cancel_ended: bool,
+    /// How late the fault `event-late` sends an event.
+    pub event_late: Duration,
+    /// How long the fault `event-shuffled` holds an event back for a later one to overtake it.
+    pub event_held: Duration,
+    /// After how long an event that was not accepted is sent again. Doubled each time, up to ten minutes.
+    pub event_retry: Duration,
+    /// For how long an event is sent again. Gemini does so for 24 hours, and disables a registered webhook that accepted
+    /// nothing meanwhile.
+    pub event_retry_for: Duration,
     /// Where to remember accepted work, so that it outlives the process. None: in memory only.
     pub journal: Option<JournalConfig>,
 }
@@ -108,6 +119,10 @@ impl Default for Config {
             file_quota: 20 << 30,
             answer_bytes: 0,
             cancel_ended: false,
+            event_late: Duration::from_secs(1),
+            event_held: Duration::from_secs(1),
+            event_retry: Duration::from_secs(1),
+            event_retry_for: Duration::from_secs(24 * 3600),
             journal: None,
         }
     }
@@ -175,7 +190,8 @@ pub async fn start(listener: TcpListener, config: Config, clock: Arc<dyn Clock>)
 }
 
 fn routes(world: Arc<World>) -> Router {
-    let gemini = interactions::routes().merge(generate::routes()).merge(batches::routes()).merge(files::routes());
+    let work = interactions::routes().merge(generate::routes()).merge(batches::routes());
+    let gemini = work.merge(files::routes()).merge(webhooks::routes());
     Router::new()
         .nest("/upload/v1", files::upload_routes("v1"))
         .nest("/upload/v1beta", files::upload_routes("v1beta"))
@@ -183,6 +199,7 @@ fn routes(world: Arc<World>) -> Router {
         .nest("/download/v1beta", batches::download_routes())
         .nest("/v1", gemini.clone())
         .nest("/v1beta", gemini)
+        .route("/.well-known/jwks.json", get(webhooks::jwks))
         .nest("/simulator", admin::routes())
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)

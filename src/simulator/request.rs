@@ -5,6 +5,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::refusal::{Kind, Refusal};
+use super::webhooks::WebhookConfig;
 
 /// The documented fields of a create call, for models and for agents (gemini-api, section 1.2).
 const FIELDS: &[(&str, Shape)] = &[
@@ -112,6 +113,9 @@ impl Create {
         }
         if has("webhook_config").is_some() && !self.background {
             return Err(invalid("'webhook_config' needs 'background' to be true."));
+        }
+        if let Some(config) = has("webhook_config") {
+            WebhookConfig::read(config)?;
         }
         if has("stream") == Some(&Value::Bool(true)) {
             return Err(Refusal::new(Kind::Unimplemented, "The simulator does not stream."));

@@ -1,15 +1,17 @@
 //! Everything the simulator knows, shared by its handlers.
 
-use std::collections::{BTreeMap, HashMap};
+mod dice;
+
+use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
+use self::dice::Counts;
 use super::Config;
 use super::accepted::{Accepted, Facts, Pace, Plan, Work, new_id};
 use super::answer::Question;
@@ -18,6 +20,7 @@ use super::faults::{Fault, Faults, Phase};
 use super::files::shelf::Shelf;
 use super::journal::{Journal, News};
 use super::refusal::{Kind, Refusal};
+use super::webhooks::Hub;
 use crate::domain::job::KeyId;
 use crate::domain::time::Millis;
 use crate::ports::clock::Clock;
@@ -76,13 +79,6 @@ impl Store {
     }
 }
 
-/// What was asked and what went wrong.
-#[derive(Debug, Clone, Default, Serialize)]
-pub(super) struct Counts {
-    requests: BTreeMap<&'static str, u64>,
-    faults: BTreeMap<Fault, u64>,
-}
-
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) config: Config,
@@ -97,6 +93,7 @@ pub(super) struct World {
     locks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// Held by whoever accepts a batch.
     accepting: Mutex<()>,
+    hub: Hub,
     closing: watch::Receiver<bool>,
 }
 
@@ -115,7 +112,9 @@ impl World {
         let faults = Mutex::new(Arc::new(std::mem::take(&mut config.faults)));
         let (store, counts, locks, accepting) =
             (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
-        let world = Self { config, clock, writer, journal, faults, store, counts, shelf, locks, accepting, closing };
+        let hub = Hub::new(config.seed)?;
+        let world =
+            Self { config, clock, writer, journal, faults, store, counts, shelf, locks, accepting, hub, closing };
         world.catch_up()?;
         Ok(world)
     }
@@ -133,48 +132,21 @@ impl World {
         if wait.is_zero() {
             return;
         }
-        let mut closing = self.closing.clone();
         tokio::select! {
             () = self.clock.sleep(wait) => {}
-            // An error means that the simulator itself was dropped, which is the end too.
-            _closed = closing.wait_for(|closing| *closing) => {}
+            () = self.closed() => {}
         }
     }
 
-    pub(super) fn count(&self, request: &'static str) {
-        *lock(&self.counts).requests.entry(request).or_default() += 1;
+    /// Returns when the simulator ends.
+    pub(super) async fn closed(&self) {
+        let mut closing = self.closing.clone();
+        // An error means that the simulator itself was dropped, which is the end too.
+        let _closed = closing.wait_for(|closing| *closing).await;
     }
 
-    pub(super) fn count_faults(&self, faults: impl IntoIterator<Item = Fault>) {
-        let mut counts = lock(&self.counts);
-        for fault in faults {
-            *counts.faults.entry(fault).or_default() += 1;
-        }
-    }
-
-    pub(super) fn count_fault(&self, fault: Fault, times: u64) {
-        if times > 0 {
-            *lock(&self.counts).faults.entry(fault).or_default() += times;
-        }
-    }
-
-    pub(super) fn counts(&self) -> Counts {
-        lock(&self.counts).clone()
-    }
-
-    pub(super) fn faults(&self) -> Arc<Faults> {
-        Arc::clone(&lock(&self.faults))
-    }
-
-    pub(super) fn set_faults(&self, faults: Faults) {
-        *lock(&self.faults) = Arc::new(faults);
-    }
-
-    /// The fault that a request meets, which is counted.
-    pub(super) fn draw(&self, phase: Phase, subject: u64, tries: &[u64]) -> Option<Fault> {
-        let fault = self.faults().draw(self.config.seed, phase, subject, tries);
-        self.count_faults(fault);
-        fault
+    pub(super) fn hub(&self) -> &Hub {
+        &self.hub
     }
 
     /// The fingerprint of the request's API key, which is any but a missing, a `bad…` or a rejected one.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Url};
+use reqwest::{Client, ClientBuilder, Method, Url};
 
 use super::answer::Answer;
 use super::endpoint::Endpoint;
@@ -168,22 +168,25 @@ impl Gemini for HttpGemini {
 
 fn build(endpoint: &Endpoint, http_timeout: Duration, connect_timeout: Duration) -> reqwest::Result<Client> {
     let headers = HeaderMap::from_iter([(ACCEPT, JSON), (API_REVISION, HeaderValue::from_static("2026-05-20"))]);
+    once_only(endpoint.is_plain(), http_timeout, connect_timeout).default_headers(headers).build()
+}
+
+/// A client that sends each request once and goes nowhere else. Plain ones stay within this machine.
+pub(super) fn once_only(plain: bool, http_timeout: Duration, connect_timeout: Duration) -> ClientBuilder {
     let builder = Client::builder()
         .user_agent(USER_AGENT)
-        .default_headers(headers)
         .timeout(http_timeout)
         .connect_timeout(connect_timeout.min(http_timeout / 2))
         .pool_idle_timeout(POOL_IDLE)
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .referer(false);
-    let builder = if endpoint.is_plain() {
+    if plain {
         // A machine without certificates can still talk to itself, and `localhost` is this machine whatever the
         // resolver says.
         let here = [(Ipv4Addr::LOCALHOST, 0).into(), (Ipv6Addr::LOCALHOST, 0).into()];
         builder.no_proxy().tls_certs_only([]).resolve_to_addrs("localhost", &here)
     } else {
         builder.https_only(true)
-    };
-    builder.build()
+    }
 }

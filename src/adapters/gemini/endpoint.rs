@@ -198,7 +198,7 @@ fn segment(id: &str) -> Option<String> {
 }
 
 /// Whether a host, as `Url` writes it, can only be this machine. The client resolves `localhost` by itself.
-fn is_loopback(host: &str) -> bool {
+pub(super) fn is_loopback(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     host == "localhost" || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }

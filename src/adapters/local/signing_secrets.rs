@@ -136,7 +136,8 @@ fn wrong(error: &io::Error, path: &Path) -> KeysError {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Context, Desk};
+use aws_config::SdkConfig;
+
+use super::{Context, Desk, Hooks};
 use crate::adapters::aws::outputs::{Outputs, OutputsError};
 use crate::adapters::aws::secrets::SecretError;
-use crate::adapters::aws::stack::{Stack, own_config};
+use crate::adapters::aws::stack::{Stack, own_config, signing_secrets};
 use crate::adapters::gemini::Offline;
 use crate::adapters::system::{SystemClock, SystemIds};
 use crate::app::engine::Engine;
@@ -64,7 +66,25 @@ pub(super) async fn work(context: &Context, name: &str) -> Result<Desk, Stop> {
     found.desk(Arc::new(client))
 }
 
+/// For commands that see to webhooks: the stack's API keys, its URL, and its secret.
+pub(super) async fn hooks(context: &Context, name: &str) -> Result<Hooks, Stop> {
+    let found = Found::of(context, name).await?;
+    let (url, secret) = (found.outputs.get("WebhookUrl")?.to_owned(), found.outputs.get("WebhookSecret")?.to_owned());
+    let keys = found.parts.keys.get().await?;
+    let gemini = super::client(&found.settings, found.settings.base_url.clone(), keys.to_vec())?;
+    Ok(Hooks {
+        gemini: Arc::new(gemini),
+        secrets: Arc::new(signing_secrets(&found.config, secret.clone(), Arc::clone(&found.clock))),
+        kept_in: format!("the secret {secret}"),
+        per_job: found.settings.webhook.url,
+        url: Some(url),
+        clock: found.clock,
+    })
+}
+
 struct Found {
+    config: SdkConfig,
+    outputs: Outputs,
     parts: Stack,
     settings: Settings,
     clock: Arc<dyn Clock>,
@@ -85,11 +105,12 @@ impl Found {
                 context.console.warn(&format!("{name} is set here and doesn't count: the stack has its own settings"));
             }
         }
-        Ok(Self { parts: Stack::new(&config, names, Arc::clone(&clock)), settings, clock })
+        let parts = Stack::new(&config, names, Arc::clone(&clock));
+        Ok(Self { config, outputs, parts, settings, clock })
     }
 
     fn desk(self, gemini: Arc<dyn Gemini>) -> Result<Desk, Stop> {
-        let Self { parts, settings, clock } = self;
+        let Self { parts, settings, clock, .. } = self;
         let engine = Engine {
             ledger: parts.ledger,
             objects: parts.objects,

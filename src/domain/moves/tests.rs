@@ -1,6 +1,7 @@
 //! Each rule of the design's section 2 that concerns one job, by name; and random lives against invariants.
 
 mod creates;
+mod heard;
 mod lives;
 mod looks;
 mod results;

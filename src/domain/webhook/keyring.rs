@@ -1,5 +1,6 @@
 //! The signing secrets that are kept, and which webhook each belongs to.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -105,6 +106,18 @@ impl Keyring {
     pub fn valid_of(&self, webhook: &str, now: Millis) -> usize {
         let own = self.secrets.iter().filter(|secret| self.webhook_of(secret) == Some(webhook));
         own.filter(|secret| !self.is_over(secret, now)).count()
+    }
+
+    /// How many secrets of that webhook are there, whether they are over or not.
+    #[must_use]
+    pub fn of(&self, webhook: &str) -> usize {
+        self.secrets.iter().filter(|secret| self.webhook_of(secret) == Some(webhook)).count()
+    }
+
+    /// The webhooks that secrets are there of.
+    #[must_use]
+    pub fn webhooks(&self) -> BTreeSet<&str> {
+        self.secrets.iter().filter_map(|secret| self.webhook_of(secret)).collect()
     }
 
     /// How many secrets are there of which nothing says whose they are, as when a person wrote them.

@@ -55,7 +55,8 @@ impl State {
         matches!(self, Self::Succeeded | Self::Partly)
     }
 
-    const fn ended(self) -> bool {
+    /// Whether it will never be another.
+    pub(super) const fn ended(self) -> bool {
         !matches!(self, Self::Pending | Self::Running | Self::Unknown)
     }
 }

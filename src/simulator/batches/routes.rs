@@ -16,6 +16,7 @@ use super::super::faults::{Fault, Phase, hash};
 use super::super::interactions::{get_fault, refused, spoilt};
 use super::super::refusal::{Dialect, Kind, Refusal};
 use super::super::request;
+use super::super::webhooks::{self, WebhookConfig};
 use super::super::wire::{Line, cut_off};
 use super::super::world::{World, aside};
 use super::accept::{New, Source};
@@ -55,7 +56,10 @@ impl Asked {
             match name.as_str() {
                 "displayName" | "display_name" => value.as_str().unwrap_or_default().clone_into(&mut display_name),
                 "inputConfig" | "input_config" => source = Some(source_of(value)?),
-                "webhookConfig" | "webhook_config" => webhook_config = Some(value.clone()),
+                "webhookConfig" | "webhook_config" => {
+                    WebhookConfig::read(value)?;
+                    webhook_config = Some(value.clone());
+                }
                 "priority" | "model" | "name" => {}
                 other => return Err(unknown_name(other, "batch")),
             }
@@ -119,6 +123,7 @@ async fn create_as(
     let new = New { display_name, model: model.to_owned(), key, subject, source, webhook_config, create: fault };
     let taker = Arc::clone(world);
     let job = aside(move || taker.accept_batch(new)).await??;
+    webhooks::watch(world, webhooks::Work::Batch(Arc::clone(&job)));
     if let Some(spoilt) = spoilt(world, fault, line, Dialect::Legacy).await {
         return Ok(spoilt);
     }
@@ -161,6 +166,7 @@ async fn look_at(world: &Arc<World>, key: &KeyId, id: &str) -> Result<Response, 
         return Ok(spoilt);
     }
     let standing = job.poll(&world.shelf(), world.course()).map_err(|error| Refusal::disk(&error))?;
+    webhooks::look(world, id);
     let body = Bytes::from(shown(world, &job, standing, true).await?.to_string());
     if fault == Some(Fault::GetCut) {
         return Ok(cut_off(&body));
@@ -262,7 +268,9 @@ async fn cancel(State(world): State<Arc<World>>, Path(id): Path<String>, headers
         match standing {
             Standing::Pending | Standing::Running => {
                 world.count_faults(job.record.plan.cancel);
-                job.cancel(&world.shelf(), world.now()).map_err(failed)
+                job.cancel(&world.shelf(), world.now()).map_err(failed)?;
+                webhooks::look(&world, id);
+                Ok(())
             }
             _ if world.config.cancel_ended => Ok(()),
             _ => Err(Refusal::new(Kind::FailedPrecondition, "The batch has ended and can't be cancelled.")),

@@ -43,6 +43,8 @@ pub enum Phase {
     RowCreate,
     /// What becomes of a row of an accepted batch.
     Row,
+    /// An event on its way to one address. A ping meets none.
+    Event,
 }
 
 impl Phase {
@@ -64,6 +66,7 @@ impl Phase {
             Self::Download => "download",
             Self::RowCreate => "row-create",
             Self::Row => "row",
+            Self::Event => "event",
         }
     }
 
@@ -225,6 +228,15 @@ faults! {
     RowMaxTokensEmpty "row-max-tokens-empty" Row Lasting "a row ends with MAX_TOKENS before its answer began";
     RowBadJson "row-bad-json" Row Lasting "a row's answer is broken JSON, where JSON was asked for";
     RowError3 "row-error-3" Row Lasting "a row fails with code 3, INVALID_ARGUMENT";
+
+    EventJwt "event-jwt" Event Passing "an event for a request's own webhook is signed by a JWT, not by v1a";
+    EventTwoSignatures "event-two-signatures" Event Passing "an event has two signatures, the first by a key that nobody knows";
+    EventTwice "event-twice" Event Passing "an event is sent twice, with one id";
+    EventLate "event-late" Event Passing "an event is sent late";
+    EventShuffled "event-shuffled" Event Passing "an event is held until a later one was sent, or for a moment";
+    EventBadSignature "event-bad-signature" Event Passing "the first try of an event has a wrong signature";
+    EventOldTimestamp "event-old-timestamp" Event Passing "the first try of an event is dated ten minutes back";
+    EventLost "event-lost" Event Passing "an event is never sent; the work itself is as good";
 }
 
 impl fmt::Display for Fault {

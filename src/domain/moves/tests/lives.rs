@@ -40,6 +40,8 @@ enum Event {
     Answer(prop::sample::Index, Answer),
     /// The webhook brings the handle of a create call; it is attached where its nonce fits.
     Webhook(prop::sample::Index),
+    /// The same, and Gemini doesn't show it yet.
+    WebhookTooEarly(prop::sample::Index),
     Wait(Duration),
     ClockJumpsBack(Duration),
     /// Time goes on to the due time, and a tick steps the job; looks show these things in turn.
@@ -56,6 +58,8 @@ struct Sent {
     /// Its answer was unclear, its lease ran out, or its handle was given up.
     doubted: bool,
     handle: Option<String>,
+    /// What an event called it before a look showed it.
+    heard: Option<String>,
 }
 
 struct World {
@@ -87,11 +91,22 @@ impl World {
             }
             Event::Webhook(which) if !self.sent.is_empty() => {
                 let at = which.index(self.sent.len());
-                if !self.sent[at].refused && self.sent[at].reservation.nonce == self.life.job.nonce {
+                let Reservation { nonce, attempt } = self.sent[at].reservation.clone();
+                let told = self.life.job.attempt_of(&nonce);
+                assert!(told.is_none_or(|told| told == attempt), "a nonce tells its own attempt");
+                if !self.sent[at].refused && told.is_some() {
                     self.attach(at);
                 }
             }
-            Event::Webhook(_) => {}
+            Event::WebhookTooEarly(which) if !self.sent.is_empty() => {
+                let at = which.index(self.sent.len());
+                if !self.sent[at].refused && self.sent[at].handle.is_none() {
+                    let id = self.id_of(at);
+                    let nonce = self.sent[at].reservation.nonce.clone();
+                    self.life.with(|job, now| job.heard(&id, &nonce, now));
+                }
+            }
+            Event::Webhook(_) | Event::WebhookTooEarly(_) => {}
             Event::Wait(wait) => self.life.wait(*wait),
             Event::ClockJumpsBack(back) => {
                 let back = i64::try_from(back.as_millis()).unwrap();
@@ -113,7 +128,7 @@ impl World {
                 self.life.doubt(&reservation);
             }
             // The webhook has proved that it was accepted: no refusal comes then.
-            _ if self.sent[at].handle.is_some() => {}
+            _ if self.sent[at].handle.is_some() || self.sent[at].heard.is_some() => {}
             Answer::Refused(verdict) => {
                 self.sent[at].refused = true;
                 self.life.refuse(&reservation, verdict);
@@ -133,11 +148,19 @@ impl World {
         match self.sent[at].handle.clone() {
             Some(id) => assert!(!self.life.bring(&reservation, &id), "it is there already"),
             None => {
-                let id = self.life.accepted(&reservation);
+                let id = self.id_of(at);
+                assert!(self.life.bring(&reservation, &id), "a fresh handle is news");
+                assert!(self.life.job.heard.iter().all(|heard| heard.id != id), "what is attached is no hearsay");
                 self.attached.insert(id.clone());
                 self.sent[at].handle = Some(id);
             }
         }
+    }
+
+    /// What Gemini calls it, whoever tells first.
+    fn id_of(&mut self, at: usize) -> String {
+        let fresh = self.life.token("v1_");
+        self.sent[at].heard.get_or_insert(fresh).clone()
     }
 
     fn tick(&mut self, shown: &[Shown], consuming: Consuming) {
@@ -156,7 +179,20 @@ impl World {
                 assert!(self.life.doubt(&reservation));
             }
             Action::FindByName | Action::BringOn => panic!("no job here is of a batch"),
-            Action::Prove => panic!("nothing is heard here"),
+            Action::Prove => {
+                for heard in self.life.job.heard.clone() {
+                    let denied = match shown.next().unwrap() {
+                        Shown::Missing => true,
+                        Shown::NoNews => false,
+                        _ => {
+                            let of_it = |sent: &Sent| sent.heard.as_ref() == Some(&heard.id);
+                            self.attach(self.sent.iter().position(of_it).unwrap());
+                            continue;
+                        }
+                    };
+                    self.life.with(|job, now| job.heard_not_shown(&heard.id, denied, now));
+                }
+            }
             Action::EndGrace => assert!(self.life.with(|job, now| job.end_grace(now))),
             Action::Look(handles) => {
                 for id in handles {
@@ -211,6 +247,7 @@ impl World {
     /// As the program does it: every handle is looked at once more, then the next attempt is reserved.
     fn submit(&mut self, mut shown: impl Iterator<Item = Shown>, consuming: Consuming) {
         assert!(self.life.job.may_try_again(), "what is used up is parked at once: {:?}", self.life.job);
+        assert!(self.life.job.heard.is_empty(), "what was heard is settled first: {:?}", self.life.job);
         assert!(!self.life.job.has_live_handle(), "what may bring a result is not sent again: {:?}", self.life.job);
         for handle in self.life.job.handles.clone() {
             match shown.next().unwrap() {
@@ -233,7 +270,8 @@ impl World {
         }
         self.failed_before_last = self.failed();
         let reservation = self.life.reserve();
-        self.sent.push(Sent { reservation, answered: false, refused: false, doubted: false, handle: None });
+        let (handle, heard) = (None, None);
+        self.sent.push(Sent { reservation, answered: false, refused: false, doubted: false, handle, heard });
     }
 
     fn failed(&self) -> usize {
@@ -331,6 +369,7 @@ fn events() -> impl Strategy<Value = Event> {
     prop_oneof![
         8 => (any::<prop::sample::Index>(), answers()).prop_map(|(which, answer)| Event::Answer(which, answer)),
         2 => any::<prop::sample::Index>().prop_map(Event::Webhook),
+        1 => any::<prop::sample::Index>().prop_map(Event::WebhookTooEarly),
         2 => waits().prop_map(Event::Wait),
         1 => waits().prop_map(Event::ClockJumpsBack),
         14 => (prop::collection::vec(shown(), 1..5), consuming()).prop_map(|(shown, end)| Event::Tick(shown, end)),

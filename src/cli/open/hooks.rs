@@ -1,0 +1,129 @@
+//! What webhooks are seen to with, and what events are received with.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{Context, client, keys, settings, stack, unopened};
+use crate::adapters::local::DataFolder;
+use crate::adapters::local::signing_secrets::FileSigningSecrets;
+use crate::adapters::system::{SystemClock, SystemIds};
+use crate::app::engine::Trouble;
+use crate::app::settings::{KEYS_PATH, Settings};
+use crate::app::webhook::Reception;
+use crate::cli::outcome::Stop;
+use crate::domain::webhook::KeySet;
+use crate::ports::clock::Clock;
+use crate::ports::webhook_keys::{KeysError, PublicKeys, SigningSecrets};
+use crate::ports::webhooks::Webhooks;
+
+/// What the webhooks of a data folder or a stack are seen to with.
+#[derive(Debug)]
+pub struct Hooks {
+    /// Gemini.
+    pub gemini: Arc<dyn Webhooks>,
+    /// Where signing secrets are kept.
+    pub secrets: Arc<dyn SigningSecrets>,
+    /// The same as people call it.
+    pub kept_in: String,
+    /// Where the event of each job is sent, whatever is registered.
+    pub per_job: Option<String>,
+    /// Our own URL, if we know it.
+    pub url: Option<String>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// What a command does to the secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// It looks at them. Nothing is made for that.
+    Looks,
+    /// It changes them. The data folder is made if need be.
+    Changes,
+}
+
+/// For commands that see to webhooks.
+pub async fn hooks(context: &Context, reach: Reach) -> Result<Hooks, Stop> {
+    if let Some(name) = &context.stack {
+        return stack::hooks(context, name).await;
+    }
+    check(context)?;
+    let settings = settings(false)?;
+    let gemini = client(&settings, settings.base_url.clone(), keys()?)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    if reach == Reach::Changes {
+        DataFolder::open(&context.data, clock.now()).map_err(|error| unopened(&context.data, error))?;
+    }
+    let secrets = file(&context.data)?;
+    Ok(Hooks {
+        gemini: Arc::new(gemini),
+        kept_in: secrets.path().display().to_string(),
+        secrets: Arc::new(secrets),
+        per_job: settings.webhook.url.clone(),
+        url: settings.webhook.url,
+        clock,
+    })
+}
+
+/// What events are received with. The data folder is made if need be. No API key is needed.
+pub async fn reception(context: &Context) -> Result<Reception, Stop> {
+    check(context)?;
+    let settings = settings(false)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let folder = DataFolder::open(&context.data, clock.now()).map_err(|error| unopened(&context.data, error))?;
+    let work = folder.work_queue(Arc::clone(&clock)).map_err(Trouble::from)?;
+    let secrets = FileSigningSecrets::new(&folder.root);
+    // What can't be used is told before the first event is refused for it.
+    secrets.read().await?;
+    Ok(Reception {
+        ledger: folder.ledger,
+        work_queue: Arc::new(work),
+        secrets: Arc::new(secrets),
+        public_keys: public_keys(&settings)?,
+        audience: settings.webhook.audience,
+        ids: Arc::new(SystemIds),
+        clock,
+    })
+}
+
+/// Nobody can send events about the work of a simulator that lives in one command and at no known port.
+fn check(context: &Context) -> Result<(), Stop> {
+    if !context.is_simulated() {
+        return Ok(());
+    }
+    Err(Stop::Usage(format!(
+        "{} holds work of --simulate, of which nobody sends events: each command has a simulator of its own.\n\
+         To try webhooks out, run a simulator beside it and take another folder: `gleaner webhook serve --help`",
+        context.data.display()
+    )))
+}
+
+fn file(data: &Path) -> Result<FileSigningSecrets, Stop> {
+    let root = std::path::absolute(data);
+    let root = root.map_err(|error| Stop::Usage(format!("no data folder can be at {}: {error}", data.display())))?;
+    Ok(FileSigningSecrets::new(&root))
+}
+
+/// Gemini's public keys, over HTTP.
+fn public_keys(settings: &Settings) -> Result<Arc<dyn PublicKeys>, Stop> {
+    let url = settings.webhook.keys.clone();
+    let url = url.unwrap_or_else(|| format!("{}{KEYS_PATH}", settings.base_url.trim_end_matches('/')));
+    Ok(Arc::new(Unfetched(url)))
+}
+
+/// Stands in for the client that fetches them.
+#[derive(Debug)]
+struct Unfetched(String);
+
+#[async_trait]
+impl PublicKeys for Unfetched {
+    async fn known(&self) -> Result<Arc<KeySet>, KeysError> {
+        Err(KeysError::Busy(format!("the public keys at {} are not fetched yet", self.0)))
+    }
+
+    async fn newer_than(&self, _seen: &Arc<KeySet>) -> Result<Arc<KeySet>, KeysError> {
+        self.known().await
+    }
+}
