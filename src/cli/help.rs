@@ -401,8 +401,8 @@ or, for a registered webhook, without that setting:
 With a simulator in place of Gemini, each in a window of its own, with
   export GEMINI_BASE_URL=http://127.0.0.1:8080 GEMINI_API_KEY=any
   export GLEANER_WEBHOOK_URL=http://127.0.0.1:8081/webhook GLEANER_DATA=try
-in all of them:
-  gleaner simulator --port 8080
+in all of them (--polls 0: its work ends without being looked at):
+  gleaner simulator --port 8080 --polls 0
   gleaner webhook serve --port 8081
   gleaner run events/jobs.jsonl
 Folders of `run --simulate` get no events: that simulator lives in the command.

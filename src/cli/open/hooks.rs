@@ -3,19 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-
 use super::{Context, client, keys, settings, stack, unopened};
+use crate::adapters::gemini::HttpPublicKeys;
 use crate::adapters::local::DataFolder;
 use crate::adapters::local::signing_secrets::FileSigningSecrets;
 use crate::adapters::system::{SystemClock, SystemIds};
 use crate::app::engine::Trouble;
-use crate::app::settings::{KEYS_PATH, Settings};
 use crate::app::webhook::Reception;
 use crate::cli::outcome::Stop;
-use crate::domain::webhook::KeySet;
 use crate::ports::clock::Clock;
-use crate::ports::webhook_keys::{KeysError, PublicKeys, SigningSecrets};
+use crate::ports::webhook_keys::SigningSecrets;
 use crate::ports::webhooks::Webhooks;
 
 /// What the webhooks of a data folder or a stack are seen to with.
@@ -81,7 +78,7 @@ pub async fn reception(context: &Context) -> Result<Reception, Stop> {
         ledger: folder.ledger,
         work_queue: Arc::new(work),
         secrets: Arc::new(secrets),
-        public_keys: public_keys(&settings)?,
+        public_keys: Arc::new(HttpPublicKeys::new(settings.webhook_keys(), Arc::clone(&clock))?),
         audience: settings.webhook.audience,
         ids: Arc::new(SystemIds),
         clock,
@@ -104,26 +101,4 @@ fn file(data: &Path) -> Result<FileSigningSecrets, Stop> {
     let root = std::path::absolute(data);
     let root = root.map_err(|error| Stop::Usage(format!("no data folder can be at {}: {error}", data.display())))?;
     Ok(FileSigningSecrets::new(&root))
-}
-
-/// Gemini's public keys, over HTTP.
-fn public_keys(settings: &Settings) -> Result<Arc<dyn PublicKeys>, Stop> {
-    let url = settings.webhook.keys.clone();
-    let url = url.unwrap_or_else(|| format!("{}{KEYS_PATH}", settings.base_url.trim_end_matches('/')));
-    Ok(Arc::new(Unfetched(url)))
-}
-
-/// Stands in for the client that fetches them.
-#[derive(Debug)]
-struct Unfetched(String);
-
-#[async_trait]
-impl PublicKeys for Unfetched {
-    async fn known(&self) -> Result<Arc<KeySet>, KeysError> {
-        Err(KeysError::Busy(format!("the public keys at {} are not fetched yet", self.0)))
-    }
-
-    async fn newer_than(&self, _seen: &Arc<KeySet>) -> Result<Arc<KeySet>, KeysError> {
-        self.known().await
-    }
 }

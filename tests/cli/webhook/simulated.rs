@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::super::common::Simulator;
+use super::serve::Serving;
 use super::{Folder, URL};
 
 #[test]
@@ -29,4 +30,43 @@ fn the_simulator_knows_webhooks_as_gemini_does() {
     let list = folder.webhook(gemini, &["list", "--json"]).exits(0).json();
     assert_eq!((&list["webhooks"][0]["id"], &list["webhooks"][0]["secrets"]), (&json!(ids[1]), &json!(1)));
     assert_eq!(folder.secrets(), [secrets[0].clone()]);
+}
+
+/// Polling can't be what finds the results.
+const RARELY: [(&str, &str); 2] = [("GLEANER_POLL_MIN", "1h"), ("GLEANER_POLL_MAX", "1h")];
+
+#[test]
+fn a_run_beside_it_ends_by_the_events_of_its_jobs() {
+    let (folder, simulator) = (Folder::new(), Simulator::start(&["--latency", "200ms", "--polls", "0"]));
+    let serving = Serving::start(&folder, &[("GEMINI_BASE_URL", &simulator.base_url)]);
+    folder.write_jobs("jobs.jsonl", "x", 5);
+    let mut run = folder.with(&simulator, &["--json", "run", "jobs.jsonl"]);
+    let said = super::checked(run.envs(RARELY).env("GLEANER_WEBHOOK_URL", &serving.url).output().unwrap().into());
+    assert_eq!(said.exits(0).json()["consumed"], 5);
+    assert_eq!(simulator.log().len(), 5);
+    let err = serving.end();
+    assert!(err.lines().count() >= 5 && err.lines().all(|line| line.contains(" 200 interaction.completed: ")), "{err}");
+}
+
+#[test]
+fn events_of_a_registered_webhook_are_taken_through_its_rotations() {
+    let (folder, simulator) = (Folder::new(), Simulator::start(&["--latency", "200ms", "--polls", "0"]));
+    let serving = Serving::start(&folder, &[("GEMINI_BASE_URL", &simulator.base_url)]);
+    let url = serving.url.clone();
+    let made = folder.webhook(&simulator.base_url, &["register", &url, "--json"]).exits(0).json();
+    let id = made["webhook"]["id"].as_str().unwrap().to_owned();
+    for (name, rotation) in
+        [("a", None), ("b", Some(&["rotate", id.as_str()][..])), ("c", Some(&["rotate", &id, "--now"]))]
+    {
+        if let Some(rotation) = rotation {
+            folder.webhook(&simulator.base_url, rotation).exits(0);
+        }
+        let file = format!("{name}.jsonl");
+        folder.write_jobs(&file, name, 3);
+        let mut run = folder.with(&simulator, &["--json", "run", &file]);
+        let said = super::checked(run.envs(RARELY).output().unwrap().into());
+        assert_eq!(said.exits(0).json()["consumed"], 3);
+    }
+    let err = serving.end();
+    assert!(err.lines().all(|line| line.contains(" 200 ")), "{err}");
 }
