@@ -65,11 +65,6 @@ fn listed(value: &Value) -> Vec<&Value> {
 /// Values of parameters that somebody gave; the others have their defaults.
 type Given<'a> = &'a [(&'a str, &'a str)];
 
-/// A value as text, with the defaults of parameters.
-fn text(value: &Value) -> String {
-    text_given(value, &[])
-}
-
 /// A value as text: references are parameters, or the names of resources; what only AWS knows stands by its name.
 fn text_given(value: &Value, given: Given<'_>) -> String {
     let Some((function, argument)) = value.as_object().and_then(|object| object.iter().next()) else {

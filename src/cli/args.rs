@@ -346,6 +346,12 @@ pub struct Simulator {
     /// Tokens of batches under way [no limit]
     #[arg(long, value_name = "N")]
     pub batch_tokens: Option<u64>,
+    /// How late the fault event-late is
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub event_late: Duration,
+    /// When an event is first sent again
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub event_retry: Duration,
 }
 
 /// Reads a number of things.

@@ -22,7 +22,9 @@ use super::simulated::Sim;
 pub const NAME: &str = "night";
 
 /// Waits that suit a test.
-const SETTINGS: [(&str, &str); 9] = [
+const SETTINGS: [(&str, &str); 10] = [
+    // Jobs are looked at, as they are without events.
+    ("WebhookEvents", "registered"),
     ("SubmitLease", "20s"),
     ("UnclearGrace", "2s"),
     ("PollMin", "200ms"),
@@ -48,8 +50,13 @@ pub struct Deployed {
 impl Deployed {
     /// Deploys it, with these faults of the simulator and these parameters beside the ones that suit a test.
     pub async fn new(faults: &[&str], parameters: &[(&str, &str)]) -> Self {
-        let sim =
-            Sim::start(Config { faults: Faults::parse(faults.iter().copied()).unwrap(), ..Config::default() }).await;
+        let faults = Faults::parse(faults.iter().copied()).unwrap();
+        Self::with(Config { faults, ..Config::default() }, parameters).await
+    }
+
+    /// The same with a simulator of this configuration.
+    pub async fn with(simulator: Config, parameters: &[(&str, &str)]) -> Self {
+        let sim = Sim::start(simulator).await;
         let emulator = Emulator::start(Kind::Ministack).await;
         let folder = tempfile::tempdir().unwrap();
         let base_url = sim.running.base_url();
@@ -71,10 +78,25 @@ impl Deployed {
 
     /// What a person does after deploying.
     pub async fn put_key(&self, key: &str) {
+        self.put_secret("GeminiSecret", &json!({"gemini_api_keys": [key]})).await;
+    }
+
+    /// Fills the secret that an output names.
+    pub async fn put_secret(&self, output: &'static str, value: &Value) {
         let secrets = aws_sdk_secretsmanager::Client::new(&self.emulator.config());
-        let value = json!({"gemini_api_keys": [key]}).to_string();
-        let id = self.outputs.get("GeminiSecret").unwrap();
-        secrets.put_secret_value().secret_id(id).secret_string(value).send().await.unwrap();
+        let id = self.outputs.get(output).unwrap();
+        secrets.put_secret_value().secret_id(id).secret_string(value.to_string()).send().await.unwrap();
+    }
+
+    /// Posts to the webhook, as somebody out there does: status and body.
+    pub async fn post_event(&self, headers: &[(&str, String)], body: &str) -> (u16, String) {
+        // The emulator tells its APIs apart by their host.
+        let url: reqwest::Url = self.outputs.get("WebhookUrl").unwrap().parse().unwrap();
+        let host = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
+        let request = self.http.post(format!("{}{}", self.emulator.url(), url.path())).header("host", host);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
+        let answer = request.header("content-type", "application/json").body(body.to_owned()).send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
     }
 
     pub fn bucket(&self) -> &str {

@@ -5,6 +5,7 @@ mod books;
 mod deployed;
 #[path = "../emulator/mod.rs"]
 mod emulator;
+mod events;
 #[path = "../program/mod.rs"]
 mod program;
 mod roles;

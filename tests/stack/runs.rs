@@ -43,7 +43,7 @@ pub fn sha256_of(text: &str) -> String {
 }
 
 /// How far a run is; none before it has landed.
-async fn how_far(engine: &Engine, sha256: &str) -> Option<Progress> {
+pub async fn how_far(engine: &Engine, sha256: &str) -> Option<Progress> {
     let landed = engine.ledger.get(&ItemId::intake(sha256)).await.unwrap()?;
     assert!(matches!(landed, Item::Intake(_)));
     Some(progress(engine, sha256).await.unwrap())

@@ -49,7 +49,7 @@ pub enum Verdict {
 /// What the thread is asked for.
 #[derive(Debug)]
 enum Asked {
-    Write(Write),
+    Write(Box<Write>),
     Forget { now: i64, limit: i64, answer: oneshot::Sender<Result<u64, LedgerError>> },
 }
 
@@ -76,7 +76,7 @@ impl Writer {
     /// Queues a write and waits until it is durable, or found to be in vain. A caller that doesn't wait for the end
     /// doesn't stop it.
     pub async fn write(&self, read: Option<Rev>, row: Row) -> Result<Verdict, LedgerError> {
-        self.ask(|answer| Asked::Write(Write { read, row, answer })).await
+        self.ask(|answer| Asked::Write(Box::new(Write { read, row, answer }))).await
     }
 
     /// Queues the deletion of at most `limit` items that have expired at `now`, and waits until it is durable. Says how
@@ -119,7 +119,7 @@ impl Work {
             let (mut writes, mut next) = (Vec::new(), Some(first));
             while let Some(asked) = next {
                 match asked {
-                    Asked::Write(write) => writes.push(write),
+                    Asked::Write(write) => writes.push(*write),
                     Asked::Forget { now, limit, answer } => self.forget(now, limit, answer),
                 }
                 next = if writes.len() < self.options.group { waiting.try_recv().ok() } else { None };

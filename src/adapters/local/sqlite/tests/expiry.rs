@@ -1,7 +1,5 @@
 //! Forgetting, and files of the version that could not.
 
-use std::time::Instant;
-
 use super::*;
 use crate::ports::conformance::ledger::{all, list};
 use crate::ports::conformance::sample::minute;
@@ -155,9 +153,7 @@ async fn what_was_asked_of_a_forgetful_ledger_and_dropped_is_done() {
     let revs = TestIds::new(1);
     let events: Vec<Item> = (0..500).map(|n| Item::Event(sample::event(&n.to_string(), revs.rev()))).collect();
     join_all(events.iter().map(|event| ledger.create(event))).await.into_iter().for_each(Result::unwrap);
-    let begun = Instant::now();
     assert_eq!(ledger.writer.forget(i64::MAX, 400).await.unwrap(), 400);
-    println!("400 events were forgotten in {:?}", begun.elapsed());
     assert!(futures::poll!(Box::pin(ledger.writer.forget(i64::MAX, 60))).is_pending());
     drop(ledger);
     assert_eq!(assert_recount(&SqliteLedger::open(&path).unwrap()).await, 40);
