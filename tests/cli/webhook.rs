@@ -203,6 +203,9 @@ fn bad_use_is_told_and_makes_nothing() {
     }
     let said = folder.webhook("http://127.0.0.1:1", &["register"]).exits(2);
     assert!(said.err.contains("GLEANER_WEBHOOK_URL"), "{}", said.err);
+    let said = folder.webhook("http://127.0.0.1:1", &["register", URL]).exits(1);
+    assert!(said.err.contains("webhooks can't be listed"), "{}", said.err);
+    assert!(!folder.path(".gleaner").exists());
 
     // Nobody sends events about the work of `--simulate`.
     let simulated = Folder::new();

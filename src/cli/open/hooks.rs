@@ -1,6 +1,6 @@
 //! What webhooks are seen to with, and what events are received with.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Context, client, keys, settings, stack, unopened};
@@ -24,6 +24,8 @@ pub struct Hooks {
     pub secrets: Arc<dyn SigningSecrets>,
     /// The same as people call it.
     pub kept_in: String,
+    /// The data folder that they are kept in, if it is one.
+    pub folder: Option<PathBuf>,
     /// Where the event of each job is sent, whatever is registered.
     pub per_job: Option<String>,
     /// Our own URL, if we know it.
@@ -32,17 +34,16 @@ pub struct Hooks {
     pub clock: Arc<dyn Clock>,
 }
 
-/// What a command does to the secrets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// It looks at them. Nothing is made for that.
-    Looks,
-    /// It changes them. The data folder is made if need be.
-    Changes,
+impl Hooks {
+    /// Makes the data folder, if it is one and isn't there: a whole one, so that whose work is in it is told from now on.
+    pub(in crate::cli) fn make_place(&self) -> Result<(), Stop> {
+        let Some(data) = &self.folder else { return Ok(()) };
+        DataFolder::open(data, self.clock.now()).map(drop).map_err(|error| unopened(data, error))
+    }
 }
 
-/// For commands that see to webhooks.
-pub async fn hooks(context: &Context, reach: Reach) -> Result<Hooks, Stop> {
+/// For commands that see to webhooks. Nothing is made yet.
+pub async fn hooks(context: &Context) -> Result<Hooks, Stop> {
     if let Some(name) = &context.stack {
         return stack::hooks(context, name).await;
     }
@@ -50,14 +51,12 @@ pub async fn hooks(context: &Context, reach: Reach) -> Result<Hooks, Stop> {
     let settings = settings(false)?;
     let gemini = client(&settings, settings.base_url.clone(), keys()?)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    if reach == Reach::Changes {
-        DataFolder::open(&context.data, clock.now()).map_err(|error| unopened(&context.data, error))?;
-    }
     let secrets = file(&context.data)?;
     Ok(Hooks {
         gemini: Arc::new(gemini),
         kept_in: secrets.path().display().to_string(),
         secrets: Arc::new(secrets),
+        folder: Some(context.data.clone()),
         per_job: settings.webhook.url.clone(),
         url: settings.webhook.url,
         clock,

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{ENABLED, FAILED, all, find, is_same, told};
 use crate::cli::args::Ping;
 use crate::cli::hint::{quoted, see};
-use crate::cli::open::{self, Context, Hooks, Reach};
+use crate::cli::open::{self, Context, Hooks};
 use crate::cli::outcome::{Exit, Stop};
 use crate::cli::table::{count, facts, plain, wrapped};
 use crate::domain::webhook::Keyring;
@@ -15,7 +15,7 @@ use crate::ports::webhooks::Webhook;
 
 /// Lists them all.
 pub(super) async fn list(context: &Context) -> Result<Exit, Stop> {
-    let hooks = open::hooks(context, Reach::Looks).await?;
+    let hooks = open::hooks(context).await?;
     let webhooks = all(&hooks).await?;
     let ring = hooks.secrets.read().await?;
     let listed: Vec<_> = webhooks.iter().map(|webhook| told(&hooks, webhook, &ring)).collect();
@@ -93,7 +93,7 @@ fn hints(context: &Context, hooks: &Hooks, webhooks: &[Webhook], ring: &Keyring)
 
 /// Has Gemini send an event.
 pub(super) async fn ping(context: &Context, args: &Ping) -> Result<Exit, Stop> {
-    let hooks = open::hooks(context, Reach::Looks).await?;
+    let hooks = open::hooks(context).await?;
     let webhook = find(context, &hooks, args.id.as_deref(), "ping").await?;
     let ring = hooks.secrets.read().await?;
     let id = quoted(&webhook.id);
