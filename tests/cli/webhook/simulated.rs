@@ -1,6 +1,13 @@
 //! All of it with the simulator in place of Gemini.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use gleaner::adapters::system::SystemClock;
+use gleaner::domain::webhook::SigningSecret;
+use gleaner::ports::clock::Clock as _;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::json;
+use sha2::Sha256;
 
 use super::super::common::Simulator;
 use super::serve::Serving;
@@ -55,6 +62,7 @@ fn events_of_a_registered_webhook_are_taken_through_its_rotations() {
     let url = serving.url.clone();
     let made = folder.webhook(&simulator.base_url, &["register", &url, "--json"]).exits(0).json();
     let id = made["webhook"]["id"].as_str().unwrap().to_owned();
+    let mut secrets = Vec::new();
     for (name, rotation) in
         [("a", None), ("b", Some(&["rotate", id.as_str()][..])), ("c", Some(&["rotate", &id, "--now"]))]
     {
@@ -66,7 +74,27 @@ fn events_of_a_registered_webhook_are_taken_through_its_rotations() {
         let mut run = folder.with(&simulator, &["--json", "run", &file]);
         let said = super::checked(run.envs(RARELY).output().unwrap().into());
         assert_eq!(said.exits(0).json()["consumed"], 3);
+        secrets.extend(folder.secrets().first().cloned());
     }
+    // The first was good for a day after the first rotation, and ended with the second.
+    let statuses: Vec<u16> = secrets.iter().map(|secret| send(&url, secret.as_str().unwrap())).collect();
+    assert_eq!(statuses, [401, 401, 200]);
     let err = serving.end();
-    assert!(err.lines().all(|line| line.contains(" 200 ")), "{err}");
+    assert_eq!(err.lines().filter(|line| line.contains(" 200 ")).count(), err.lines().count() - 2, "{err}");
+}
+
+/// Sends an event that is signed with that secret now, and gives the status of the answer.
+fn send(url: &str, secret: &str) -> u16 {
+    let key = SigningSecret::parse(secret).unwrap();
+    let id = key.fingerprint();
+    let (now, body) = (SystemClock.now().0 / 1000, r#"{"type":"interaction.completed","data":{"id":"nobody's"}}"#);
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.key()).unwrap();
+    mac.update(format!("{id}.{now}.{body}").as_bytes());
+    let signature = format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let request = reqwest::Client::builder().no_proxy().build().unwrap().post(url).body(body);
+    let request = [("webhook-id", id), ("webhook-timestamp", now.to_string()), ("webhook-signature", signature)]
+        .into_iter()
+        .fold(request, |request, (name, value)| request.header(name, value));
+    runtime.block_on(request.send()).unwrap().status().as_u16()
 }
