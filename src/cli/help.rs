@@ -321,7 +321,7 @@ nothing needs to be registered.
 Examples:
   gleaner --stack gleaner webhook register      (to the stack's own URL)
   gleaner --stack gleaner webhook ping
-  gleaner webhook serve --port 8081             (for a data folder, see its help)
+  gleaner webhook serve --port 8081             (see its help)
 
 `gleaner webhook COMMAND --help` has more.";
 

@@ -1,5 +1,7 @@
 //! `webhook`: secrets are told once, and none of them is lost in silence or shown.
 
+#[path = "../emulator/mod.rs"]
+mod emulator;
 #[path = "webhook/gemini.rs"]
 mod gemini;
 #[path = "webhook/loss.rs"]
@@ -8,6 +10,8 @@ mod loss;
 mod serve;
 #[path = "webhook/simulated.rs"]
 mod simulated;
+#[path = "webhook/stack.rs"]
+mod stack;
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -165,6 +169,9 @@ fn which_webhook_is_meant_is_asked_when_it_is_not_clear() {
     let none = folder.webhook_of_url(&gemini.url, &["ping"]).exits(2);
     assert!(none.err.contains(&format!("gleaner webhook register {URL}")), "{}", none.err);
     folder.webhook(&gemini.url, &["register", URL]).exits(0);
+    // The only one of which secrets are here.
+    folder.webhook(&gemini.url, &["ping"]).exits(0);
+    folder.webhook(&gemini.url, &["register", "https://other.test/webhook"]).exits(0);
     let unnamed = folder.webhook(&gemini.url, &["rotate"]).exits(2);
     assert!(unnamed.err.contains("gleaner webhook rotate ID"), "{}", unnamed.err);
     for arguments in [&["ping", "nobody"][..], &["rotate", "nobody"], &["delete", "nobody"]] {
