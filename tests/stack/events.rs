@@ -58,7 +58,8 @@ pub async fn handles(stack: &Deployed) -> Vec<String> {
 async fn a_run_of_10_000_rows_is_reconciled_through_events() {
     const ROWS: usize = 10_000;
     let parameters = [NEVER.as_slice(), &[("WebhookEvents", "each-job"), ("PartRows", "4000")]].concat();
-    let stack = Deployed::with(Config { latency: Duration::from_secs(2), ..Config::default() }, &parameters).await;
+    let config = Config { latency: Duration::from_secs(2), polls_until_done: 0, ..Config::default() };
+    let stack = Deployed::with(config, &parameters).await;
     let text = file(ROWS);
     stack.put("rows.jsonl", text.clone()).await;
     let (engine, run, begun) = (looking(&stack), sha256_of(&text), now());
