@@ -302,7 +302,9 @@ discarded        0
         };
         assert!(!told(0, 0).contains("event"));
         assert!(told(1, 0).contains("1 event of Gemini's came within two days."));
-        assert!(told(7, 1).contains("7 events of Gemini's came within two days; one handle that they named is no job's."));
+        assert!(
+            told(7, 1).contains("7 events of Gemini's came within two days; one handle that they named is no job's.")
+        );
         assert!(told(7, 3).contains("; 3 handles that they named are no job's."));
     }
 
