@@ -67,14 +67,15 @@ async fn called(stack: &Deployed, function: &str) -> BTreeSet<String> {
 /// Events on every way through the webhook: of jobs that are over, of jobs of others, of what is no job, twice, forged.
 async fn receive_events(stack: &Deployed) {
     let own = handle_of(stack, "mine-1").await;
-    for (about, id, expected) in [
+    let events = [
         ("interaction.completed", own.as_str(), "over"),
         ("interaction.completed", "v1_of-somebody-else", "unknown"),
         ("interaction.failed", "v1_of-somebody-else", "unknown"),
         ("batch.succeeded", "batches/of-somebody-else", "unknown"),
         ("model.retired", "models/old", "other"),
-    ] {
-        let (name, body) = (format!("msg_{about}_{id}"), event(about, id));
+    ];
+    for (n, (about, id, expected)) in events.into_iter().enumerate() {
+        let (name, body) = (format!("msg_{n}"), event(about, id));
         for expected in [expected, "duplicate"] {
             let answer = stack.post_event(&signed(&name, &body), &body).await;
             assert_eq!(answer, (200, json!({"event": expected}).to_string()), "{about} {id}");

@@ -286,3 +286,24 @@ fn what_is_signed_and_no_event_is_malformed() {
         assert_eq!(Body::read(&request.body).unwrap_err().status(), 400, "{body}");
     }
 }
+
+#[test]
+fn a_refused_token_is_told_why() {
+    let verifier = Verifier { audience: Some("mine"), ..Verifier::new() };
+    let of = |header: Value, claims: Value| with_token(&OURS.token(&header, &claims));
+    for (request, why) in [
+        (of(json!({"alg": "RS512", "kid": KID}), json!({})), "the token is not signed with RS256"),
+        (of(json!({"alg": "none"}), json!({})), "the token can't be read"),
+        (of(json!({"alg": "RS256", "kid": "x"}), json!({"iat": THEN})), "no key fits the token"),
+        (of(rs256(), json!({"aud": "mine"})), "the token does not say from when it is"),
+        (of(rs256(), json!({"exp": THEN - 301})), "the token is not valid any more"),
+        (of(rs256(), json!({"iat": THEN + 301})), "the token is not valid yet"),
+        (of(rs256(), json!({"exp": THEN + 90_000})), "the token is valid for too long"),
+        (of(rs256(), json!({"iat": "x"})), "the token's times can't be read"),
+        (of(rs256(), json!({"iat": THEN, "aud": "other"})), "the token is for somebody else"),
+        (of(rs256(), json!({"iat": THEN, "aud": "mine", "sha256": "x"})), "the token was made for another request"),
+        (of(rs256(), json!({"iat": THEN, "aud": "mine", "jti": ""})), "the token's id can't be read"),
+    ] {
+        assert_eq!(verifier.judge(&request).unwrap_err().to_string(), why);
+    }
+}
