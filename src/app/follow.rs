@@ -17,23 +17,24 @@ use crate::ports::gemini::ReadError;
 /// How often a job is looked at again that somebody else changed in the very moment.
 const TRIES: u32 = 3;
 
-/// Looks at what an event named. What is over, or in somebody's hands, is left as it is.
+/// Looks at what an event named. What is over, or in somebody's hands, is left as it is. True: a result was consumed.
 ///
 /// # Errors
 /// Trouble: the message should come again.
-pub async fn follow(engine: &Engine, told: &Told) -> Result<(), Trouble> {
+pub async fn follow(engine: &Engine, told: &Told) -> Result<bool, Trouble> {
     let by_name = match &told.job {
         Some(_) => None,
         None => recognize(engine, &told.handle).await?,
     };
-    let Some(key) = told.job.as_ref().or(by_name.as_ref()) else { return Ok(()) };
+    let Some(key) = told.job.as_ref().or(by_name.as_ref()) else { return Ok(false) };
     for _ in 0..TRIES {
         let Some(job) = job_of(engine, key).await? else {
             warn!(job.key = %key, "an event names a job that the ledger doesn't have");
-            return Ok(());
+            return Ok(false);
         };
-        if look_now(engine, &job, told, by_name.is_some()).await? != Looked::Stale {
-            return Ok(());
+        match look_now(engine, &job, told, by_name.is_some()).await? {
+            Looked::Stale => {}
+            looked => return Ok(looked.has_consumed()),
         }
     }
     Err(Trouble::Passing(format!("{key} is changed by others each time it is looked at")))

@@ -19,13 +19,22 @@ const HIDDEN: Duration = Duration::from_secs(120);
 /// How often a message is received at most, as in the work queue of a stack. What it names is found by polling too.
 const RECEIVES: u32 = 5;
 
-/// Does what is in the queue, until it is empty or `until` has come. Returns how much was done.
+/// What was done of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// Messages whose work was done.
+    pub messages: u64,
+    /// Results made durable and handed on by that.
+    pub consumed: u64,
+}
+
+/// Does what is in the queue, until it is empty or `until` has come.
 ///
 /// # Errors
 /// Trouble with the queue, or the first trouble that needs a person; the message of that work comes again.
-pub async fn do_left_work(engine: &Engine, until: Millis) -> Result<u64, Trouble> {
-    let Some(queue) = &engine.left_work else { return Ok(0) };
-    let (mut done, mut trouble) = (0, None);
+pub async fn do_left_work(engine: &Engine, until: Millis) -> Result<Followed, Trouble> {
+    let Some(queue) = &engine.left_work else { return Ok(Followed::default()) };
+    let (mut done, mut trouble) = (Followed::default(), None);
     while !engine.is_stopping() && engine.clock.now() < until && trouble.is_none() {
         let messages = queue.receive(PAGE, HIDDEN).await?;
         if messages.is_empty() {
@@ -36,7 +45,10 @@ pub async fn do_left_work(engine: &Engine, until: Millis) -> Result<u64, Trouble
             .buffer_unordered(engine.settings.concurrency);
         while let Some(outcome) = under_way.next().await {
             match outcome {
-                Ok(()) => done += 1,
+                Ok(consumed) => {
+                    done.messages += 1;
+                    done.consumed += u64::from(consumed);
+                }
                 Err(Trouble::Passing(why)) => {
                     warn!(error = why, "the work of an event could not be done now; it comes again")
                 }
@@ -49,10 +61,11 @@ pub async fn do_left_work(engine: &Engine, until: Millis) -> Result<u64, Trouble
     trouble.map_or(Ok(done), Err)
 }
 
-async fn do_one(engine: &Engine, queue: &dyn Queue, message: &Message, until: Millis) -> Result<(), Trouble> {
+async fn do_one(engine: &Engine, queue: &dyn Queue, message: &Message, until: Millis) -> Result<bool, Trouble> {
+    let mut consumed = false;
     match serde_json::from_str::<Work>(&message.body) {
         Ok(named) => match work(engine, None, &named, until).await {
-            Ok(()) => {}
+            Ok(news) => consumed = news,
             // Others may have it after its time; what needs a person is met again by the next start at once.
             Err(stop @ Trouble::NeedsPerson(_)) => {
                 queue.release(message).await?;
@@ -66,5 +79,8 @@ async fn do_one(engine: &Engine, queue: &dyn Queue, message: &Message, until: Mi
         // It would be as unreadable the next time, and says nothing that the ledger's own looks don't find.
         Err(error) => error!(body = message.body, %error, "a message of the work queue names no work: dropped"),
     }
-    queue.delete(std::slice::from_ref(message)).await.into_iter().try_for_each(|deleted| deleted.map_err(Trouble::from))
+    for deleted in queue.delete(std::slice::from_ref(message)).await {
+        deleted?;
+    }
+    Ok(consumed)
 }

@@ -2,7 +2,7 @@
 
 use super::collect::{Collected, collect};
 use super::engine::{Engine, Trouble};
-use super::left_work::do_left_work;
+use super::left_work::{Followed, do_left_work};
 use super::submit::{Submitted, submit};
 use crate::domain::time::Millis;
 
@@ -16,11 +16,17 @@ pub struct Ticked {
     pub collected: Collected,
     /// What was submitted.
     pub submitted: Submitted,
-    /// How much work of events was done.
-    pub followed: u64,
+    /// What events asked for.
+    pub followed: Followed,
 }
 
 impl Ticked {
+    /// Results made durable and handed on.
+    #[must_use]
+    pub const fn consumed(&self) -> u64 {
+        self.collected.consumed + self.followed.consumed
+    }
+
     /// Whether it did nothing at all.
     #[must_use]
     pub fn was_idle(&self) -> bool {

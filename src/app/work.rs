@@ -165,26 +165,26 @@ pub(super) async fn hand_over_part(engine: &Engine, part: &Part) -> Result<bool,
 }
 
 /// Brings on what a message names; nothing new is begun after `until`. What is done already, or held by somebody else,
-/// is left as it is.
+/// is left as it is. True: a result was consumed.
 ///
 /// # Errors
 /// Trouble: the message should come again.
-pub async fn work(engine: &Engine, inbox: Option<&dyn Inbox>, work: &Work, until: Millis) -> Result<(), Trouble> {
+pub async fn work(engine: &Engine, inbox: Option<&dyn Inbox>, work: &Work, until: Millis) -> Result<bool, Trouble> {
     match work {
         Work::Inbox(arrival) => match inbox {
-            Some(inbox) => land_arrival(engine, inbox, arrival).await.map(drop),
+            Some(inbox) => land_arrival(engine, inbox, arrival).await.map(|_| false),
             None => Err(Trouble::NeedsPerson(format!("{} is to be landed, and there is no inbox here", arrival.name))),
         },
         Work::Event(told) => follow(engine, told).await,
         Work::Item(id) => match engine.ledger.get(id).await? {
             None => {
                 warn!(item.id = %id, "the work queue names an item that the ledger doesn't have");
-                Ok(())
+                Ok(false)
             }
             // Not asked whether it is due: it was put off when it was handed over.
-            Some(Item::Intake(intake)) if intake.run.is_some() => cut(engine, intake, until).await.map(drop),
-            Some(Item::Intake(intake)) => take_lines(engine, &Gates::new(engine), intake, until).await.map(drop),
-            Some(Item::Part(part)) => bring_on_part(engine, *part).await,
+            Some(Item::Intake(intake)) if intake.run.is_some() => cut(engine, intake, until).await.map(|_| false),
+            Some(Item::Intake(intake)) => take_lines(engine, &Gates::new(engine), intake, until).await.map(|_| false),
+            Some(Item::Part(part)) => bring_on_part(engine, *part).await.map(|()| false),
             // It was put off when it was handed over; a lease that ran out is nobody's any more.
             Some(Item::Job(mut job)) if job.batch.is_some() && !job.state.is_closed() => {
                 let now = engine.clock.now();
@@ -207,10 +207,10 @@ async fn bring_on_part(engine: &Engine, mut part: Part) -> Result<(), Trouble> {
     Ok(())
 }
 
-async fn bring_on(engine: &Engine, item: Item) -> Result<(), Trouble> {
+async fn bring_on(engine: &Engine, item: Item) -> Result<bool, Trouble> {
     match (step(&item, engine.clock.now()), item) {
-        (Action::Submit, Item::Job(job)) => try_again(engine, &Gates::new(engine), job).await.map(drop),
-        (_, item) => step_one(engine, item).await.map(drop),
+        (Action::Submit, Item::Job(job)) => try_again(engine, &Gates::new(engine), job).await.map(|_| false),
+        (_, item) => step_one(engine, item).await,
     }
 }
 

@@ -160,14 +160,14 @@ async fn tick_once(context: &Context, desk: &Desk) -> Result<Exit, Stop> {
     let gates = all_gates(engine).await?;
     let held: Vec<String> = gates.iter().filter_map(|gate| closed(context, gate, status.at)).collect();
     context.console.tell(&json!({
-        "stepped": ticked.collected.stepped, "consumed": ticked.collected.consumed,
+        "stepped": ticked.collected.stepped, "events": ticked.followed.messages, "consumed": ticked.consumed(),
         "sent": ticked.submitted.first, "sent_again": ticked.submitted.again, "lines": ticked.submitted.lines,
         "waiting": status.waiting, "next_due": status.next_due.map(|due| due.to_string()),
     }))?;
     context.console.say(&format!(
         "{} looked at, {} consumed, {} sent, {} sent again.\n{} not taken up yet. {}",
-        count(ticked.collected.stepped, "job"),
-        ticked.collected.consumed,
+        count(ticked.collected.stepped + ticked.followed.messages, "job"),
+        ticked.consumed(),
         ticked.submitted.first,
         ticked.submitted.again,
         count(status.waiting, "line"),

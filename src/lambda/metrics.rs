@@ -46,6 +46,11 @@ pub(super) fn print_done(service: &Service, done: &Done) -> io::Result<()> {
     if news.is_empty() { Ok(()) } else { print(service, &news) }
 }
 
+/// Prints that results were consumed outside of a tick.
+pub(super) fn print_consumed(service: &Service, results: u64) -> io::Result<()> {
+    print(service, &[("Consumed", "Count", results)])
+}
+
 /// Prints what became of a request that may have been an event.
 pub(super) fn print_received(service: &Service, received: &Received) -> io::Result<()> {
     let name = match received {

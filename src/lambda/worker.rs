@@ -8,7 +8,7 @@ use serde_json::Value;
 use tracing::{error, info};
 
 use super::service::NoGemini;
-use super::{Event, Service};
+use super::{Event, Service, metrics};
 use crate::adapters::aws::sqs::open;
 use crate::app::engine::Engine;
 use crate::app::work::{Work, work};
@@ -49,7 +49,9 @@ async fn bring_on(
     if let (Work::Item(_) | Work::Event(_), Some(why)) = (&named, no_gemini) {
         return Err(why.to_string().into());
     }
-    work(engine, Some(&*parts.inbox), &named, until).await?;
+    if work(engine, Some(&*parts.inbox), &named, until).await? {
+        metrics::print_consumed(service, 1)?;
+    }
     info!(work = ?named, "worked");
     Ok(())
 }
