@@ -1,7 +1,5 @@
 //! Work that another process left for this one: that of the events which `webhook serve` took.
 
-use std::time::Duration;
-
 use futures::{StreamExt, stream};
 use tracing::{error, warn};
 
@@ -12,9 +10,6 @@ use crate::ports::queue::{Message, Queue};
 
 /// How many messages are taken at once.
 const PAGE: usize = 64;
-
-/// How long a message is nobody else's. A pass over a large output may take longer; its lease keeps others off then.
-const HIDDEN: Duration = Duration::from_secs(120);
 
 /// How often a message is received at most, as in the work queue of a stack. What it names is found by polling too.
 const RECEIVES: u32 = 5;
@@ -36,7 +31,9 @@ pub async fn do_left_work(engine: &Engine, until: Millis) -> Result<Followed, Tr
     let Some(queue) = &engine.left_work else { return Ok(Followed::default()) };
     let (mut done, mut trouble) = (Followed::default(), None);
     while !engine.is_stopping() && engine.clock.now() < until && trouble.is_none() {
-        let messages = queue.receive(PAGE, HIDDEN).await?;
+        // As a lease: what a process held that died is taken over then. A pass over a large output may take longer; its own
+        // lease keeps others off.
+        let messages = queue.receive(PAGE, engine.settings.policy.submit_lease).await?;
         if messages.is_empty() {
             break;
         }

@@ -9,6 +9,7 @@
 mod books;
 #[path = "../common/mod.rs"]
 mod common;
+mod events;
 mod evidence;
 mod runs;
 
@@ -55,8 +56,12 @@ fn run(folder: &Path, simulator: &Simulator) -> Command {
 }
 
 fn write_jobs(folder: &Path) {
+    write_some_jobs(folder, JOBS);
+}
+
+fn write_some_jobs(folder: &Path, jobs: usize) {
     let mut lines = String::new();
-    for n in 0..JOBS {
+    for n in 0..jobs {
         let line = match n % 3 {
             0 => format!(r#"{{"input": "Summarise document {n}."}}"#),
             1 => format!(r#"{{"input": "第{n}号の記事を要約してください。", "date": "2026-11-29"}}"#),
