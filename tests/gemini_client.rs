@@ -20,6 +20,8 @@ mod parts;
 mod raw;
 #[path = "gemini_client/uploads.rs"]
 mod uploads;
+#[path = "gemini_client/webhooks.rs"]
+mod webhooks;
 
 use std::process::Command;
 use std::sync::Arc;

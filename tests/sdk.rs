@@ -15,14 +15,15 @@ use serde_json::{Value, json};
 use simulated::Sim;
 use tokio::process::Command;
 
-/// An interpreter that has `google-genai`: `GLEANER_TEST_PYTHON`, else the one that `make test` sets up.
+/// An interpreter that has what `requirements-test.txt` names: `GLEANER_TEST_PYTHON`, else the one that `make test` sets up.
 async fn python() -> PathBuf {
     let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join(".venv/bin/python");
     let python = std::env::var_os("GLEANER_TEST_PYTHON").map_or_else(own, PathBuf::from);
-    let probe = Command::new(&python).args(["-c", "import google.genai"]).output().await;
+    let probe =
+        Command::new(&python).args(["-c", "import cryptography, google.genai, standardwebhooks"]).output().await;
     assert!(
         probe.as_ref().is_ok_and(|probe| probe.status.success()),
-        "{} has no google-genai; `make test` installs it ({probe:?})",
+        "{} lacks google-genai, standardwebhooks or cryptography; `make test` installs them ({probe:?})",
         python.display()
     );
     python
@@ -92,5 +93,26 @@ async fn googles_client_uploads_creates_lists_gets_and_downloads() {
     assert_eq!(stats["batches"]["inline"], 3);
     assert_eq!((&stats["accepted"], &stats["rows"]), (&json!(3 * 5), &json!(3 * (5 + 1 + 1 + 3 + 2))));
     assert_eq!(stats["requests"]["other"], Value::Null, "the client asked for a path that is not there: {stats}");
+    sim.running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn googles_client_registers_webhooks_and_other_packages_prove_their_events() {
+    let python = python().await;
+    let sim = Sim::start(Config { polls_until_done: 0, ..Config::default() }).await;
+    for version in ["default", "v1", "v1beta"] {
+        let events = run_script(&python, "sdk_webhooks.py", &sim, version).await;
+        let forms: Vec<_> = events.iter().map(|event| event["form"].as_str().unwrap()).collect();
+        assert_eq!(forms, ["v1", "v1", "v1a", "v1a", "jwt"]);
+        let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        assert_eq!(
+            (kinds[3], kinds.iter().filter(|kind| **kind == "interaction.completed").count()),
+            ("batch.succeeded", 4)
+        );
+    }
+    let stats = sim.get("/simulator/stats").await;
+    assert_eq!(stats["requests"]["other"], Value::Null, "the client asked for a path that is not there: {stats}");
+    assert_eq!((&stats["accepted"], &stats["events"]["made"]), (&json!(3 * 5), &json!(3 * 6)));
+    assert_eq!((&stats["events"]["accepted"], &stats["events"]["refused"]), (&json!(3 * 6), &json!(0)));
     sim.running.stop().await.unwrap();
 }

@@ -22,20 +22,24 @@ const TRIES: u32 = 3;
 /// # Errors
 /// Trouble: the message should come again.
 pub async fn follow(engine: &Engine, told: &Told) -> Result<(), Trouble> {
-    let Some(key) = &told.job else { return recognize(engine, &told.handle).await };
+    let by_name = match &told.job {
+        Some(_) => None,
+        None => recognize(engine, &told.handle).await?,
+    };
+    let Some(key) = told.job.as_ref().or(by_name.as_ref()) else { return Ok(()) };
     for _ in 0..TRIES {
         let Some(job) = job_of(engine, key).await? else {
             warn!(job.key = %key, "an event names a job that the ledger doesn't have");
             return Ok(());
         };
-        if look_now(engine, &job, told).await? != Looked::Stale {
+        if look_now(engine, &job, told, by_name.is_some()).await? != Looked::Stale {
             return Ok(());
         }
     }
     Err(Trouble::Passing(format!("{key} is changed by others each time it is looked at")))
 }
 
-async fn look_now(engine: &Engine, job: &Job, told: &Told) -> Result<Looked, Trouble> {
+async fn look_now(engine: &Engine, job: &Job, told: &Told, by_name: bool) -> Result<Looked, Trouble> {
     if job.state.is_closed() || job.state == State::Done {
         return Ok(Looked::Noted);
     }
@@ -46,7 +50,9 @@ async fn look_now(engine: &Engine, job: &Job, told: &Told) -> Result<Looked, Tro
         }
         (Some(Fate::Live | Fate::GivenUp), _) => look(engine, job, std::slice::from_ref(&told.handle)).await,
         (Some(Fate::Won | Fate::Ended), _) => Ok(Looked::Noted),
-        (None, Some(nonce)) if job.batch.is_some() => batch::look::prove(engine, job, &told.handle, Some(nonce)).await,
+        (None, nonce) if job.batch.is_some() && (by_name || nonce.is_some()) => {
+            batch::look::prove(engine, job, &told.handle, nonce.as_deref()).await
+        }
         (None, Some(nonce)) => prove(engine, job, &told.handle, nonce).await,
         (None, None) => {
             warn!(job.key = %job.key, job.handle = told.handle, "an event names a handle that the job doesn't have");
@@ -56,26 +62,18 @@ async fn look_now(engine: &Engine, job: &Job, told: &Told) -> Result<Looked, Tro
 }
 
 /// A batch job that nobody knows here, while a create of ours is in doubt: its display name says whose it is.
-async fn recognize(engine: &Engine, handle: &str) -> Result<(), Trouble> {
+async fn recognize(engine: &Engine, handle: &str) -> Result<Option<JobKey>, Trouble> {
     let name = match engine.gemini.get_batch(handle, engine.gemini.creates_as()).await {
         Ok(batch) => batch.display_name,
         // The listing finds it too.
         Err(error) => {
             info!(job.handle = handle, %error, "a batch job that an event named can't be looked at");
-            return Ok(());
+            return Ok(None);
         }
     };
-    let Some(key) = name.filter(|name| is_label_text(name)).map(JobKey) else { return Ok(()) };
-    for _ in 0..TRIES {
-        let Some(job) = job_of(engine, &key).await?.filter(|job| job.batch.is_some()) else { return Ok(()) };
-        if job.state.is_closed() || job.handle(handle).is_some() {
-            return Ok(());
-        }
-        if batch::look::prove(engine, &job, handle, None).await? != Looked::Stale {
-            return Ok(());
-        }
-    }
-    Ok(())
+    let Some(key) = name.filter(|name| is_label_text(name)).map(JobKey) else { return Ok(None) };
+    let job = job_of(engine, &key).await?;
+    Ok(job.filter(|job| job.batch.is_some()).map(|job| job.key))
 }
 
 /// What a GET for a handle of an event showed.

@@ -182,7 +182,15 @@ async fn queue_its_work(reception: &Reception, body: &Body) -> Result<Outcome, S
         }
         Found::Nobody => {
             resolve::count_stray(reception, handle).await?;
-            return Ok(Outcome::Unknown);
+            // Whoever writes a handle down looks for its stray after that, and here it is the other way round: one of
+            // the two sees the other.
+            match resolve::by_handle(reception, handle, is_batch).await? {
+                Some(Found::Job(key, _)) => {
+                    let id = ItemId::job(&key);
+                    (Told { handle: handle.clone(), job: Some(key), nonce: None }, Outcome::Queued(id.0))
+                }
+                _ => return Ok(Outcome::Unknown),
+            }
         }
     };
     put(&*reception.work_queue, &Work::Event(told)).await?;

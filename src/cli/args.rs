@@ -241,7 +241,7 @@ pub struct Webhook {
 /// What to do with webhooks.
 #[derive(Debug, Subcommand)]
 pub enum WebhookCommand {
-    /// Have Gemini send events to a URL, and keep the secret that it signs with
+    /// Have Gemini send events to a URL, and keep its signing secret
     #[command(after_help = help::WEBHOOK_REGISTER)]
     Register(Register),
     /// List the webhooks of the API key's project
@@ -264,10 +264,10 @@ pub enum WebhookCommand {
 /// Arguments of `webhook register`.
 #[derive(Debug, clap::Args)]
 pub struct Register {
-    /// Where events are sent [GLEANER_WEBHOOK_URL; with --stack the stack's own]
+    /// Where to send events [GLEANER_WEBHOOK_URL, or the stack's own]
     #[arg(value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
     pub url: Option<String>,
-    /// Which events, repeatable [all of batches and interactions]
+    /// Which ones; repeatable [all of jobs and of batches]
     #[arg(long = "event", value_name = "EVENT", value_parser = NonEmptyStringValueParser::new())]
     pub events: Vec<String>,
     /// What people call it
@@ -278,7 +278,7 @@ pub struct Register {
 /// Arguments of `webhook ping`.
 #[derive(Debug, clap::Args)]
 pub struct Ping {
-    /// The webhook [the one that is registered with our URL]
+    /// The webhook [ours: by its URL, or by the secrets kept here]
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub id: Option<String>,
 }
@@ -286,10 +286,10 @@ pub struct Ping {
 /// Arguments of `webhook rotate`.
 #[derive(Debug, clap::Args)]
 pub struct Rotate {
-    /// The webhook [the one that is registered with our URL]
+    /// The webhook [ours: by its URL, or by the secrets kept here]
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub id: Option<String>,
-    /// End the older secrets at once, not in 24 hours: for one that others know
+    /// End the older secrets at once, not in 24 hours
     #[arg(long)]
     pub now: bool,
 }
@@ -300,7 +300,7 @@ pub struct Delete {
     /// The webhook
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub id: String,
-    /// Remove its secrets here, although Gemini doesn't have it any more
+    /// Remove its secrets here although Gemini has it no more
     #[arg(long)]
     pub forget: bool,
 }
@@ -346,6 +346,12 @@ pub struct Simulator {
     /// Tokens of batches under way [no limit]
     #[arg(long, value_name = "N")]
     pub batch_tokens: Option<u64>,
+    /// How late the fault event-late is
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub event_late: Duration,
+    /// When an event is first sent again
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub event_retry: Duration,
 }
 
 /// Reads a number of things.

@@ -321,7 +321,7 @@ nothing needs to be registered.
 Examples:
   gleaner --stack gleaner webhook register      (to the stack's own URL)
   gleaner --stack gleaner webhook ping
-  gleaner webhook serve --port 8081             (for a data folder, see its help)
+  gleaner webhook serve --port 8081             (see its help)
 
 `gleaner webhook COMMAND --help` has more.";
 
@@ -342,7 +342,7 @@ do something, which is told; 2 bad use.";
 
 /// Behind `gleaner help webhook list`.
 pub const WEBHOOK_LIST: &str = "\
-SECRETS counts the secrets of it that are kept here: none, and its events are
+It tells how many secrets of each are kept here: with none its events are
 refused; two for a day after `webhook rotate`.
 
 Examples:
@@ -401,8 +401,8 @@ or, for a registered webhook, without that setting:
 With a simulator in place of Gemini, each in a window of its own, with
   export GEMINI_BASE_URL=http://127.0.0.1:8080 GEMINI_API_KEY=any
   export GLEANER_WEBHOOK_URL=http://127.0.0.1:8081/webhook GLEANER_DATA=try
-in all of them:
-  gleaner simulator --port 8080
+in all of them (--polls 0: its work ends without being looked at):
+  gleaner simulator --port 8080 --polls 0
   gleaner webhook serve --port 8081
   gleaner run events/jobs.jsonl
 Folders of `run --simulate` get no events: that simulator lives in the command.
@@ -410,12 +410,23 @@ Folders of `run --simulate` get no events: that simulator lives in the command.
 Exit codes: 0 Ctrl-C; 1 the port or the folder can't be had; 2 bad use.";
 
 const SIMULATOR: &str = "\
-It speaks Gemini's interactions, batches, files and generateContent under /v1
-and /v1beta, takes any API key, and prints its address when it is ready. An
-answer is a function of its input. GET /simulator/log tells what it accepted,
-/simulator/rows the rows of batches, /simulator/stats counts, GET and PUT
-/simulator/faults show and change the faults. With --journal, files lie beside
-it in FILE.files. Ctrl-C ends it.
+It speaks Gemini's interactions, batches, files, webhooks and generateContent
+under /v1 and /v1beta, takes any API key, and prints its address when it is
+ready. An answer is a function of its input. GET /simulator/log tells what it
+accepted, /simulator/rows the rows of batches, /simulator/events what webhooks
+were sent, /simulator/stats counts, GET and PUT /simulator/faults show and
+change the faults. With --journal, files lie beside it in FILE.files. Ctrl-C
+ends it.
+
+EVENTS are sent when work ends: to the addresses in the request's own
+webhook_config, else to the registered webhooks that want them. With --polls 0
+work ends by --latency alone, without anybody's looks. Only addresses on this
+machine are sent any: 127.0.0.1, ::1, localhost and names below it. What is not
+answered with 2xx is sent again, later and later, for 24 hours. Webhooks and
+events that wait are not in the journal: after a restart register anew, and ask
+for the results of earlier work. The keys that prove an event are at
+/.well-known/jwks.json. Secrets and all keys but the RSA one are made from
+--seed: they prove nothing to anybody but a test.
 
 Examples:
   gleaner simulator --port 8080

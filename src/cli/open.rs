@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tokio::net::TcpListener;
 
-pub use self::hooks::{Hooks, Reach, hooks, reception};
+pub use self::hooks::{Hooks, hooks, reception};
 use super::args::Simulate;
 use super::console::Console;
 use super::hint::{quoted, see};

@@ -24,6 +24,8 @@ pub async fn simulator(context: &Context, args: &Simulator) -> Result<Exit, Stop
         batch_expiry: Some(args.batch_expiry),
         batch_jobs: args.batch_jobs,
         enqueued_tokens: args.batch_tokens,
+        event_late: args.event_late,
+        event_retry: args.event_retry,
         ..Config::default()
     };
     let mut signals = Signals::catch()?;

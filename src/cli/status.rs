@@ -152,6 +152,11 @@ fn as_json(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake
             "cancelled": intake.cancelled,
         })).collect::<Vec<_>>(),
         "runs": runs.iter().filter_map(|run| Some(run_json(run, run.run.as_ref()?))).collect::<Vec<_>>(),
+        // Of the last two days; a ledger that doesn't list them has them as metrics.
+        "events": status.counts.has_closed.then(|| json!({
+            "handled": of(status, Kind::Event, State::Handled).0, "taken": of(status, Kind::Event, State::Taken).0,
+            "unmatched_handles": of(status, Kind::Stray, State::Unmatched).0,
+        })),
         "intakes_read": status.counts.has_closed.then(|| of(status, Kind::Intake, State::Read).0),
         "next_due": status.next_due.map(|due| due.to_string()),
         "at": status.at.to_string(),
@@ -197,6 +202,15 @@ fn notes(context: &Context, status: &Status, gates: &[Gate], intakes: &[Intake])
     }
     if groups > 0 {
         add(format!("{} of rows that died alike: `{}`", count(groups, "group"), see(context, "dead")));
+    }
+    let (events, strays) = (of(status, Kind::Event, State::Handled).0, of(status, Kind::Stray, State::Unmatched).0);
+    if events > 0 {
+        let unmatched = match strays {
+            0 => String::new(),
+            1 => "; one handle that they named is no job's".to_owned(),
+            strays => format!("; {strays} handles that they named are no job's"),
+        };
+        add(format!("{} of Gemini's came within two days{unmatched}.", count(events, "event")));
     }
     let held: Vec<String> = gates.iter().filter_map(|gate| closed(context, gate, status.at)).collect();
     for held in &held {
@@ -272,6 +286,26 @@ discarded        0
         assert_eq!(states["parked"], json!({"count": 2, "oldest_age_s": 9991}));
         assert_eq!(states["reserving"], json!({"count": 0, "oldest_age_s": null}));
         assert_eq!((&json["bad_lines"], &json["intakes_read"], &json["paused"]), (&json!(1), &json!(3), &json!(null)));
+        assert_eq!(json["events"], json!({"handled": 0, "taken": 0, "unmatched_handles": 0}));
+    }
+
+    #[test]
+    fn events_and_what_they_named_in_vain_are_told() {
+        let context = Context::on_folder("d", false);
+        let told = |events, strays| {
+            let counted_as = |kind, state, items| Count { kind, state, items, oldest: None };
+            let items = vec![
+                counted_as(Kind::Event, State::Handled, events),
+                counted_as(Kind::Stray, State::Unmatched, strays),
+            ];
+            notes(&context, &Status { counts: counted(items), ..status() }, &[], &[])
+        };
+        assert!(!told(0, 0).contains("event"));
+        assert!(told(1, 0).contains("1 event of Gemini's came within two days."));
+        assert!(
+            told(7, 1).contains("7 events of Gemini's came within two days; one handle that they named is no job's.")
+        );
+        assert!(told(7, 3).contains("; 3 handles that they named are no job's."));
     }
 
     #[test]

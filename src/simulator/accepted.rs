@@ -127,6 +127,11 @@ impl Accepted {
         progress.asked - 1
     }
 
+    /// How many GETs there were.
+    pub(super) fn asked(&self) -> u64 {
+        self.progress().asked
+    }
+
     /// Where it stands, without any effect.
     pub(super) fn standing(&self, pace: Pace, now: Millis) -> Standing {
         self.stands(&self.progress(), pace, now)

@@ -135,12 +135,16 @@ fn known_rows(world: &World) -> io::Result<BTreeMap<(Option<String>, u64), Same>
 }
 
 /// The events for each address, in the order in which their work ended: `{"events","next","entries"}`. An entry is
-/// `{"seq","id","type","about","uri","webhook","form","fault","at","outcome","tries":[{"at","status","error"}]}`:
-/// `about` is an interaction's id or `batches/…`, `webhook` the registered one's id or null, `form` is `v1`, `v1a` or
-/// `jwt`, and `outcome` null while it is under way, else `accepted`, `undeliverable`, `lost`, `given_up` or `dropped`.
+/// `{"seq","id","type","about","gets","uri","webhook","form","fault","at","outcome","tries":[{"at","status","error"}]}`:
+/// `about` is an interaction's id or `batches/…`, `gets` how often that was asked for (null for a ping), `webhook`
+/// the registered one's id or null, `form` is `v1`, `v1a` or `jwt`, and `outcome` null while it is under way, else `accepted`, `undeliverable`, `lost`, `given_up` or `dropped`.
 async fn events(State(world): State<Arc<World>>, Query(page): Query<Page>) -> Response {
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE);
-    let (made, entries) = world.hub().shown(page.after, limit);
+    let (made, mut entries) = world.hub().shown(page.after, limit);
+    for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+        let gets = entry.get("about").and_then(Value::as_str).and_then(|about| world.gets(about));
+        entry.insert("gets".into(), json!(gets));
+    }
     let next = page.after + entries.len();
     Json(json!({"events": made, "next": (next < made).then_some(next), "entries": entries})).into_response()
 }

@@ -17,7 +17,7 @@ mod row;
 use serde_json::{Value, json};
 
 pub(super) use self::download::{Form, Media, download, routes as download_routes};
-pub(super) use self::ended::end;
+pub(super) use self::ended::{end, times};
 pub(super) use self::job::{Job, Jobs, Record};
 pub(super) use self::routes::{create, routes};
 pub(super) use self::row::Row;

@@ -66,7 +66,7 @@ async fn create_as(world: &Arc<World>, line: &Line, key: KeyId, body: Body) -> R
     let new = New { work, body, question: question.clone(), key, create: fault, stored: store };
     let work = world.accept(new)?;
     if background {
-        webhooks::watch(world, webhooks::Work::Interaction(Arc::clone(&work)));
+        webhooks::watch(world, webhooks::Work::Interaction(Arc::clone(&work)), request.get("webhook_config"));
     } else {
         world.pause(world.config.latency).await;
     }

@@ -316,6 +316,15 @@ impl World {
         lock(&self.store).jobs.all()
     }
 
+    /// How many GETs there were of an interaction, or of a batch by its name; None when this process has neither.
+    pub(super) fn gets(&self, about: &str) -> Option<u64> {
+        let store = lock(&self.store);
+        match about.strip_prefix("batches/") {
+            Some(id) => store.jobs.get(id).map(|job| job.asked()),
+            None => store.by_id.get(about).map(|work| work.asked()),
+        }
+    }
+
     pub(super) fn shelf(&self) -> Arc<Shelf> {
         Arc::clone(&self.shelf)
     }

@@ -115,11 +115,29 @@ fn help_teaches() {
         assert!(help.contains(words), "{words}");
     }
     insta::assert_snapshot!("help", help);
-    for command in
-        ["run", "submit", "tick", "status", "show", "row", "results", "dead", "pause", "resume", "cancel", "simulator"]
-    {
+    for command in [
+        "run",
+        "submit",
+        "tick",
+        "status",
+        "show",
+        "row",
+        "results",
+        "dead",
+        "pause",
+        "resume",
+        "cancel",
+        "webhook",
+        "simulator",
+    ] {
         let help = folder.run(&["help", command]).exits(0).out;
         assert!(help.contains("Example") && help.contains(&format!("  gleaner {command}")), "{command}: {help}");
+    }
+    for command in ["register", "list", "ping", "rotate", "delete", "serve"] {
+        let help = folder.run(&["webhook", command, "--help"]).exits(0).out;
+        let example =
+            help.lines().any(|line| line.starts_with("  gleaner ") && line.contains(&format!("webhook {command}")));
+        assert!(help.contains("Example") && example, "{command}: {help}");
     }
     let said = folder.run(&[]).exits(2);
     assert!(said.err.contains("Usage:"), "{}", said.err);

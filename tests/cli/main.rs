@@ -14,6 +14,7 @@ mod merging;
 mod refusing;
 mod rows;
 mod running;
+mod webhook;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

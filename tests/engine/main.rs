@@ -12,6 +12,7 @@ mod cancelling;
 mod check;
 mod consuming;
 mod drives;
+mod events;
 mod gates;
 mod holders;
 mod intakes;

@@ -6,4 +6,4 @@ mod found;
 mod killed;
 mod late;
 mod persons;
-mod plain;
+pub mod plain;

@@ -5,6 +5,7 @@
 mod emulator;
 #[path = "../simulated/mod.rs"]
 mod simulated;
+mod webhook;
 mod world;
 
 use std::fmt::Write as _;

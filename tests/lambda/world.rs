@@ -49,6 +49,12 @@ impl World {
         world
     }
 
+    /// Makes the secret with signing secrets.
+    pub async fn put_webhook_secrets(&self, secret: &Value) {
+        let secrets = aws_sdk_secretsmanager::Client::new(&self.aws);
+        secrets.create_secret().name("webhooks").secret_string(secret.to_string()).send().await.unwrap();
+    }
+
     /// A process of a function.
     pub fn process(&self, function: Function) -> Service {
         let base_url = self.sim.running.base_url();
@@ -59,6 +65,7 @@ impl World {
                 "GLEANER_BUCKET" => BUCKET,
                 "GLEANER_WORK_QUEUE" => &self.queue,
                 "GLEANER_GEMINI_SECRET" => "keys",
+                "GLEANER_WEBHOOK_SECRET" => "webhooks",
                 "GEMINI_BASE_URL" => &base_url,
                 "GLEANER_HTTP_TIMEOUT" => "5s",
                 "GLEANER_SUBMIT_LEASE" => "1s",

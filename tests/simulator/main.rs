@@ -14,9 +14,14 @@ mod batch_journal;
 mod batches;
 mod faults;
 mod journal;
+mod receiver;
 mod row_faults;
 #[path = "../simulated/mod.rs"]
 mod simulated;
+mod webhook_events;
+mod webhook_faults;
+mod webhook_resource;
+mod webhook_tries;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

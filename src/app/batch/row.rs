@@ -316,7 +316,10 @@ async fn failure(
         return Err(Trouble::NeedsPerson(format!("the row {} is not in {} any more", family.key, part.rows_at)));
     };
     let header = engine.header(&intake.sha256).await?;
-    let expect: Option<Value> = header.expect.as_deref().and_then(|expect| serde_json::from_str(expect.get()).ok());
+    let expect: Option<Value> =
+        header.expect.as_deref().map(|expect| serde_json::from_str(expect.get())).transpose().map_err(|error| {
+            Trouble::NeedsPerson(format!("the header's expect of {} can't be read any more: {error}", intake.file))
+        })?;
     let judged = said(&first.line, &input.line, expect.as_ref());
     Ok(match judged.map_err(|why| super::lines::broken(output, first.at, &why))? {
         Said::Failed(blame) => Blame { class: blame.class, message: blame.message },

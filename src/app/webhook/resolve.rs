@@ -40,16 +40,20 @@ pub(super) async fn resolve(
             return Ok(found(job, Some(nonce.clone())));
         }
     }
-    if let Some(id) = reception.ledger.by_handle(handle).await?
-        && let Some(job) = job(reception, &id, is_batch).await?
-    {
-        return Ok(found(job, None));
+    if let Some(found) = by_handle(reception, handle, is_batch).await? {
+        return Ok(found);
     }
     // A foreign batch job is not worth asking for; one of ours may be, for as long as a create is in doubt.
     if is_batch && reception.ledger.next_due(&[State::Unclear, State::Reserving]).await?.is_some() {
         return Ok(Found::PerhapsByName);
     }
     Ok(Found::Nobody)
+}
+
+/// The job that has the handle on record.
+pub(super) async fn by_handle(reception: &Reception, handle: &str, is_batch: bool) -> Result<Option<Found>, Stop> {
+    let Some(id) = reception.ledger.by_handle(handle).await? else { return Ok(None) };
+    Ok(job(reception, &id, is_batch).await?.map(|job| found(job, None)))
 }
 
 fn found(job: Job, nonce: Option<String>) -> Found {

@@ -1,21 +1,18 @@
 //! What webhooks are seen to with, and what events are received with.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use async_trait::async_trait;
-
 use super::{Context, client, keys, settings, stack, unopened};
+use crate::adapters::gemini::HttpPublicKeys;
 use crate::adapters::local::DataFolder;
 use crate::adapters::local::signing_secrets::FileSigningSecrets;
 use crate::adapters::system::{SystemClock, SystemIds};
 use crate::app::engine::Trouble;
-use crate::app::settings::{KEYS_PATH, Settings};
 use crate::app::webhook::Reception;
 use crate::cli::outcome::Stop;
-use crate::domain::webhook::KeySet;
 use crate::ports::clock::Clock;
-use crate::ports::webhook_keys::{KeysError, PublicKeys, SigningSecrets};
+use crate::ports::webhook_keys::SigningSecrets;
 use crate::ports::webhooks::Webhooks;
 
 /// What the webhooks of a data folder or a stack are seen to with.
@@ -27,6 +24,8 @@ pub struct Hooks {
     pub secrets: Arc<dyn SigningSecrets>,
     /// The same as people call it.
     pub kept_in: String,
+    /// The data folder that they are kept in, if it is one.
+    pub folder: Option<PathBuf>,
     /// Where the event of each job is sent, whatever is registered.
     pub per_job: Option<String>,
     /// Our own URL, if we know it.
@@ -35,17 +34,16 @@ pub struct Hooks {
     pub clock: Arc<dyn Clock>,
 }
 
-/// What a command does to the secrets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// It looks at them. Nothing is made for that.
-    Looks,
-    /// It changes them. The data folder is made if need be.
-    Changes,
+impl Hooks {
+    /// Makes the data folder, if it is one and isn't there: a whole one, so that whose work is in it is told from now on.
+    pub(in crate::cli) fn make_place(&self) -> Result<(), Stop> {
+        let Some(data) = &self.folder else { return Ok(()) };
+        DataFolder::open(data, self.clock.now()).map(drop).map_err(|error| unopened(data, error))
+    }
 }
 
-/// For commands that see to webhooks.
-pub async fn hooks(context: &Context, reach: Reach) -> Result<Hooks, Stop> {
+/// For commands that see to webhooks. Nothing is made yet.
+pub async fn hooks(context: &Context) -> Result<Hooks, Stop> {
     if let Some(name) = &context.stack {
         return stack::hooks(context, name).await;
     }
@@ -53,14 +51,12 @@ pub async fn hooks(context: &Context, reach: Reach) -> Result<Hooks, Stop> {
     let settings = settings(false)?;
     let gemini = client(&settings, settings.base_url.clone(), keys()?)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    if reach == Reach::Changes {
-        DataFolder::open(&context.data, clock.now()).map_err(|error| unopened(&context.data, error))?;
-    }
     let secrets = file(&context.data)?;
     Ok(Hooks {
         gemini: Arc::new(gemini),
         kept_in: secrets.path().display().to_string(),
         secrets: Arc::new(secrets),
+        folder: Some(context.data.clone()),
         per_job: settings.webhook.url.clone(),
         url: settings.webhook.url,
         clock,
@@ -81,7 +77,7 @@ pub async fn reception(context: &Context) -> Result<Reception, Stop> {
         ledger: folder.ledger,
         work_queue: Arc::new(work),
         secrets: Arc::new(secrets),
-        public_keys: public_keys(&settings)?,
+        public_keys: Arc::new(HttpPublicKeys::new(settings.webhook_keys(), Arc::clone(&clock))?),
         audience: settings.webhook.audience,
         ids: Arc::new(SystemIds),
         clock,
@@ -104,26 +100,4 @@ fn file(data: &Path) -> Result<FileSigningSecrets, Stop> {
     let root = std::path::absolute(data);
     let root = root.map_err(|error| Stop::Usage(format!("no data folder can be at {}: {error}", data.display())))?;
     Ok(FileSigningSecrets::new(&root))
-}
-
-/// Gemini's public keys, over HTTP.
-fn public_keys(settings: &Settings) -> Result<Arc<dyn PublicKeys>, Stop> {
-    let url = settings.webhook.keys.clone();
-    let url = url.unwrap_or_else(|| format!("{}{KEYS_PATH}", settings.base_url.trim_end_matches('/')));
-    Ok(Arc::new(Unfetched(url)))
-}
-
-/// Stands in for the client that fetches them.
-#[derive(Debug)]
-struct Unfetched(String);
-
-#[async_trait]
-impl PublicKeys for Unfetched {
-    async fn known(&self) -> Result<Arc<KeySet>, KeysError> {
-        Err(KeysError::Busy(format!("the public keys at {} are not fetched yet", self.0)))
-    }
-
-    async fn newer_than(&self, _seen: &Arc<KeySet>) -> Result<Arc<KeySet>, KeysError> {
-        self.known().await
-    }
 }

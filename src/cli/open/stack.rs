@@ -76,6 +76,7 @@ pub(super) async fn hooks(context: &Context, name: &str) -> Result<Hooks, Stop> 
         gemini: Arc::new(gemini),
         secrets: Arc::new(signing_secrets(&found.config, secret.clone(), Arc::clone(&found.clock))),
         kept_in: format!("the secret {secret}"),
+        folder: None,
         per_job: found.settings.webhook.url,
         url: Some(url),
         clock: found.clock,

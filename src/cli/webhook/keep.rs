@@ -13,6 +13,7 @@ const WAIT: Duration = Duration::from_secs(1);
 
 /// Makes sure that secrets can be kept before Gemini makes one, by writing what is there, without those that are over.
 pub(super) async fn prove(hooks: &Hooks) -> Result<(), Stop> {
+    hooks.make_place()?;
     let proven = change(hooks, |_| ()).await;
     proven
         .map(drop)

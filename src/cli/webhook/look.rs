@@ -7,15 +7,15 @@ use serde_json::json;
 use super::{ENABLED, FAILED, all, find, is_same, told};
 use crate::cli::args::Ping;
 use crate::cli::hint::{quoted, see};
-use crate::cli::open::{self, Context, Hooks, Reach};
+use crate::cli::open::{self, Context, Hooks};
 use crate::cli::outcome::{Exit, Stop};
-use crate::cli::table::{align_right, count, limit, low_row, plain, table, text, wrapped};
+use crate::cli::table::{count, facts, plain, wrapped};
 use crate::domain::webhook::Keyring;
 use crate::ports::webhooks::Webhook;
 
 /// Lists them all.
 pub(super) async fn list(context: &Context) -> Result<Exit, Stop> {
-    let hooks = open::hooks(context, Reach::Looks).await?;
+    let hooks = open::hooks(context).await?;
     let webhooks = all(&hooks).await?;
     let ring = hooks.secrets.read().await?;
     let listed: Vec<_> = webhooks.iter().map(|webhook| told(&hooks, webhook, &ring)).collect();
@@ -34,24 +34,22 @@ pub(super) async fn list(context: &Context) -> Result<Exit, Stop> {
     Ok(Exit::Done)
 }
 
+/// One under the other, so that URLs can be copied in one piece.
 fn rows(hooks: &Hooks, webhooks: &[Webhook], ring: &Keyring) -> String {
-    let mut rows = table(&["id", "url", "events", "state", "secrets"]);
-    for webhook in webhooks {
-        let secrets = ring.valid_of(&webhook.id, hooks.clock.now());
-        rows.add_row(low_row(
-            [
-                plain(&webhook.id),
-                plain(&webhook.uri),
-                plain(&webhook.events.join(", ")),
-                plain(&webhook.state).replace('_', " "),
-                secrets.to_string(),
-            ],
-            8,
-        ));
-    }
-    limit(&mut rows, 3, 14);
-    align_right(&mut rows, [4]);
-    text(rows)
+    let of = |webhook: &Webhook| {
+        let secrets = match ring.valid_of(&webhook.id, hooks.clock.now()) {
+            0 => "none kept here".to_owned(),
+            n => format!("{n} kept here"),
+        };
+        let name = webhook.name.iter().map(|name| ("name", plain(name)));
+        facts([("id", plain(&webhook.id))].into_iter().chain(name).chain([
+            ("url", plain(&webhook.uri)),
+            ("events", plain(&webhook.events.join(", "))),
+            ("state", plain(&webhook.state)),
+            ("secrets", secrets),
+        ]))
+    };
+    webhooks.iter().map(of).collect::<Vec<_>>().join("\n")
 }
 
 /// What a person may want to do about them.
@@ -95,7 +93,7 @@ fn hints(context: &Context, hooks: &Hooks, webhooks: &[Webhook], ring: &Keyring)
 
 /// Has Gemini send an event.
 pub(super) async fn ping(context: &Context, args: &Ping) -> Result<Exit, Stop> {
-    let hooks = open::hooks(context, Reach::Looks).await?;
+    let hooks = open::hooks(context).await?;
     let webhook = find(context, &hooks, args.id.as_deref(), "ping").await?;
     let ring = hooks.secrets.read().await?;
     let id = quoted(&webhook.id);

@@ -54,22 +54,27 @@ async fn find(context: &Context, hooks: &Hooks, id: Option<&str>, command: &str)
         let found = all.into_iter().find(|webhook| webhook.id == bare(id));
         return found.ok_or_else(|| Stop::Usage(absent(id, &list)));
     }
-    let Some(url) = &hooks.url else {
-        return Err(Stop::Usage(format!(
-            "which webhook? Name one of `{list}`, or set GLEANER_WEBHOOK_URL to the URL of yours:\n  {}",
-            see(context, &format!("webhook {command} ID"))
-        )));
+    let ring = hooks.secrets.read().await?;
+    let kept = ring.webhooks();
+    // A registered webhook needs no setting, so that often the secrets alone say which one is ours.
+    let is_ours = |webhook: &Webhook| match &hooks.url {
+        Some(url) => is_same(&webhook.uri, url),
+        None => kept.contains(webhook.id.as_str()),
     };
-    let ours: Vec<Webhook> = all.into_iter().filter(|webhook| is_same(&webhook.uri, url)).collect();
-    match <[Webhook; 1]>::try_from(ours) {
-        Ok([webhook]) => Ok(webhook),
-        Err(none) if none.is_empty() => Err(Stop::Usage(format!(
+    let ours: Vec<Webhook> = all.into_iter().filter(is_ours).collect();
+    match (<[Webhook; 1]>::try_from(ours), &hooks.url) {
+        (Ok([webhook]), _) => Ok(webhook),
+        (Err(none), Some(url)) if none.is_empty() => Err(Stop::Usage(format!(
             "no webhook is registered with {url}:\n  {}",
             see(context, &format!("webhook register {}", quoted(url)))
         ))),
-        Err(several) => Err(Stop::Usage(format!(
+        (Err(several), Some(url)) => Err(Stop::Usage(format!(
             "several webhooks are registered with {url}. Name one of them: {}",
             several.iter().map(|webhook| plain(&webhook.id)).collect::<Vec<_>>().join(", ")
+        ))),
+        (Err(_), None) => Err(Stop::Usage(format!(
+            "which webhook? Name one of `{list}`, or set GLEANER_WEBHOOK_URL to the URL of yours:\n  {}",
+            see(context, &format!("webhook {command} ID"))
         ))),
     }
 }

@@ -6,7 +6,7 @@ use super::keep;
 use super::{ENABLED, all, check, is_definite, is_same, told};
 use crate::cli::args::Register;
 use crate::cli::hint::{quoted, see};
-use crate::cli::open::{self, Context, Hooks, Reach};
+use crate::cli::open::{self, Context, Hooks};
 use crate::cli::outcome::{Exit, Stop};
 use crate::cli::table::{count, plain};
 use crate::domain::webhook::SigningSecret;
@@ -30,7 +30,7 @@ pub(super) async fn register(context: &Context, args: &Register) -> Result<Exit,
     if let Some(url) = &args.url {
         check(url)?;
     }
-    let hooks = open::hooks(context, Reach::Changes).await?;
+    let hooks = open::hooks(context).await?;
     let url = args.url.as_ref().or(hooks.url.as_ref()).ok_or_else(|| {
         Stop::Usage(format!(
             "to which URL? Name it, or set GLEANER_WEBHOOK_URL:\n  {}",

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{absent, all, bare, find, is_definite, keep};
 use crate::cli::args::{Delete, Rotate};
 use crate::cli::hint::{quoted, see};
-use crate::cli::open::{self, Context, Hooks, Reach};
+use crate::cli::open::{self, Context, Hooks};
 use crate::cli::outcome::{Exit, Stop};
 use crate::cli::table::{count, plain};
 use crate::ports::gemini::ReadError;
@@ -18,7 +18,7 @@ const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Has Gemini make a new secret, and keeps it.
 pub(super) async fn rotate(context: &Context, args: &Rotate) -> Result<Exit, Stop> {
-    let hooks = open::hooks(context, Reach::Changes).await?;
+    let hooks = open::hooks(context).await?;
     let webhook = find(context, &hooks, args.id.as_deref(), "rotate").await?;
     keep::prove(&hooks).await?;
     let (revoke, until) =
@@ -73,7 +73,7 @@ fn again(context: &Context, id: &str, now: bool) -> String {
 
 /// Deletes a webhook, and then its secrets.
 pub(super) async fn delete(context: &Context, args: &Delete) -> Result<Exit, Stop> {
-    let hooks = open::hooks(context, Reach::Looks).await?;
+    let hooks = open::hooks(context).await?;
     let id = bare(&args.id);
     let kept = hooks.secrets.read().await?.of(id);
     let is_there = all(&hooks).await?.iter().any(|webhook| webhook.id == id);

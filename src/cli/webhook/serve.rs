@@ -10,18 +10,20 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch;
+use tracing::{Level, enabled};
 
-use crate::app::webhook::{self, Reception};
+use crate::app::webhook::{self, Answer, Received, Reception};
 use crate::cli::args::Serve;
 use crate::cli::console::Console;
 use crate::cli::hint::see;
 use crate::cli::open::{self, Context};
 use crate::cli::outcome::{Exit, Stop};
 use crate::cli::signal::Signals;
+use crate::cli::table::plain;
 use crate::domain::mask::clean;
-use crate::domain::webhook::{Body as Event, LARGEST, Request};
+use crate::domain::webhook::{Body as Event, LARGEST, Outcome, Request};
 
 /// How much of a body that is too long is read and dropped, in bytes, so that who sends it sees the answer.
 const DROPPED: usize = 8 << 20;
@@ -32,8 +34,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long requests under way may take when the program is to end.
 const LAST_CALL: Duration = Duration::from_secs(5);
 
-/// The longest words of others in a line, in characters.
-const WORDS: usize = 120;
+/// The longest line about a request, in characters.
+const WORDS: usize = 300;
 
 /// What requests are answered with.
 #[derive(Debug)]
@@ -87,14 +89,12 @@ fn routes(desk: Arc<Desk>) -> Router {
 }
 
 async fn unknown(State(desk): State<Arc<Desk>>) -> Response {
-    let (status, body) = (404, error("events are taken at /webhook"));
-    desk.answer(None, status, &body)
+    desk.refuse(404, "events are taken at /webhook")
 }
 
 async fn take(State(desk): State<Arc<Desk>>, method: Method, headers: HeaderMap, body: Body) -> Response {
     if method != Method::POST {
-        let (status, body) = (405, error("events come by POST"));
-        let mut response = desk.answer(None, status, &body);
+        let mut response = desk.refuse(405, "events come by POST");
         response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static("POST"));
         return response;
     }
@@ -104,15 +104,12 @@ async fn take(State(desk): State<Arc<Desk>>, method: Method, headers: HeaderMap,
     };
     let body = match read {
         Ok(body) => body,
-        Err(status) => {
-            let body = error("the body did not come whole");
-            return desk.answer(None, status, &body);
-        }
+        Err(status) => return desk.refuse(status, "the body did not come whole"),
     };
-    let about = Event::read(&body).ok().map(|event| event.about);
     let request = Request { headers: passed_on(&headers), body };
     let answer = webhook::receive(&desk.reception, &request).await;
-    desk.answer(about.as_deref(), answer.status, &answer.body)
+    desk.tell(&request, &answer);
+    respond(answer.status, answer.body)
 }
 
 /// The names and values as they came, repeated ones each. What is no UTF-8 can't be a value that is looked at.
@@ -138,28 +135,48 @@ async fn read(body: Body) -> Result<Bytes, u16> {
     Ok(taken.freeze())
 }
 
-fn error(why: &str) -> String {
-    json!({"error": why}).to_string()
+fn respond(status: u16, body: String) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 impl Desk {
-    /// Answers, and prints a line about it: never a header or a body. What a request calls itself is told only when
-    /// somebody whom we know has signed it.
-    fn answer(&self, about: Option<&str>, status: u16, body: &str) -> Response {
+    /// Answers what is no event at all.
+    fn refuse(&self, status: u16, why: &str) -> Response {
+        self.print(status, why);
+        respond(status, json!({"error": why}).to_string())
+    }
+
+    /// Prints a line about a request, unless the log has one: never a header or a body. What a request calls itself is
+    /// told only when somebody whom we know has signed it.
+    fn tell(&self, request: &Request, answer: &Answer) {
+        const LOG: &str = "gleaner::app::webhook";
+        let about = || Event::read(&request.body).map_or_else(|_| "an event".to_owned(), |event| event.about);
+        let (is_logged, words) = match &answer.received {
+            Received::Event(outcome) => {
+                (enabled!(target: LOG, Level::INFO), format!("{}: {}", about(), became(outcome)))
+            }
+            Received::Duplicate => (enabled!(target: LOG, Level::INFO), format!("{}: came before", about())),
+            Received::InHands => (false, format!("{}: is being worked on; it should come again", about())),
+            Received::Refused(refusal) => (enabled!(target: LOG, Level::WARN), refusal.to_string()),
+            Received::NotNow(why) => (enabled!(target: LOG, Level::ERROR), why.clone()),
+        };
+        if !is_logged {
+            self.print(answer.status, &words);
+        }
+    }
+
+    fn print(&self, status: u16, words: &str) {
         let now = self.reception.clock.now();
-        let is_known = (200..300).contains(&status) || status == 503;
-        let mut line = format!("{now} {status}");
-        if let Some(about) = about.filter(|_| is_known) {
-            line = format!("{line} {}", clean(about, WORDS));
-        }
-        if status >= 400
-            && let Ok(body) = serde_json::from_str::<Value>(body)
-            && let Some(why) = body.get("error").and_then(Value::as_str)
-        {
-            line = format!("{line} {}", clean(why, WORDS));
-        }
-        self.console.note(&line);
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, [(header::CONTENT_TYPE, "application/json")], body.to_owned()).into_response()
+        self.console.note(&plain(&format!("{now} {status} {}", clean(words, WORDS))));
+    }
+}
+
+fn became(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Queued(item) => format!("work for {item} is queued"),
+        Outcome::Over(item) => format!("{item} has ended already"),
+        Outcome::Unknown => "of no job that is known here".to_owned(),
+        Outcome::Other => "not about a job".to_owned(),
     }
 }

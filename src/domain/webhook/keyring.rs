@@ -235,7 +235,7 @@ mod tests {
             (json!({"webhook_secrets": [ONE]}).to_string() + "x", KeyringError::Form),
             (json!({"webhook_secrets": [ONE, ""]}).to_string(), KeyringError::Secret(2)),
             (json!({"webhook_secrets": [7, ONE]}).to_string(), KeyringError::Secret(1)),
-            (json!({"webhook_secrets": [ONE, TWO, "whsec_b25lIHNlY3"]}).to_string(), KeyringError::Secret(3)),
+            (json!({"webhook_secrets": [ONE, TWO, "whsec_b25lIHNlY3!"]}).to_string(), KeyringError::Secret(3)),
             (json!({"webhook_secrets": ["b25lIHNlY3JldCB0aGF0"]}).to_string(), KeyringError::Secret(1)),
             (json!({"webhook_secrets": ["whsec_"]}).to_string(), KeyringError::Secret(1)),
             (about(json!({"secret": ONE})), KeyringError::Form),

@@ -4,10 +4,12 @@ use std::io;
 
 use serde_json::json;
 
+use super::super::faults::Fault;
 use super::super::webhooks::{Data, End};
 use super::super::world::World;
 use super::job::Job;
 use super::operation::State;
+use crate::domain::time::Millis;
 
 /// How a batch has ended; None while it has not. Of a deleted one there is nothing to tell.
 pub(in super::super) fn end(world: &World, job: &Job) -> io::Result<Option<End>> {
@@ -34,4 +36,14 @@ pub(in super::super) fn end(world: &World, job: &Job) -> io::Result<Option<End>>
         error_message: failed.then(|| json!("An internal error has occurred.")),
     };
     Ok(Some(End { kind, data }))
+}
+
+/// When a batch may end by the passing of time.
+pub(in super::super) fn times(world: &World, job: &Job) -> Vec<Millis> {
+    let (config, record) = (&world.config, &job.record);
+    // What ends by itself before, whether somebody looks or not, never expires.
+    let stays = |expiry| config.polls_until_done > 0 || config.latency >= expiry;
+    let stuck = record.plan.course == Some(Fault::BatchStuck);
+    let expiry = config.batch_expiry.filter(|expiry| stuck || stays(*expiry));
+    [Some(config.latency), expiry].into_iter().flatten().map(|wait| record.at.plus(wait)).collect()
 }

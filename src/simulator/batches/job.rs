@@ -124,6 +124,11 @@ impl Job {
         progress.asked - 1
     }
 
+    /// How many GETs there were.
+    pub(in super::super) fn asked(&self) -> u64 {
+        self.progress().asked
+    }
+
     /// Counts a download, and says how many there were before, and whether this one was to be refused.
     pub(super) fn ask_download(&self) -> (u64, bool) {
         let mut progress = self.progress();

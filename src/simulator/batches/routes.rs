@@ -123,7 +123,7 @@ async fn create_as(
     let new = New { display_name, model: model.to_owned(), key, subject, source, webhook_config, create: fault };
     let taker = Arc::clone(world);
     let job = aside(move || taker.accept_batch(new)).await??;
-    webhooks::watch(world, webhooks::Work::Batch(Arc::clone(&job)));
+    webhooks::watch(world, webhooks::Work::Batch(Arc::clone(&job)), job.record.webhook_config.as_ref());
     if let Some(spoilt) = spoilt(world, fault, line, Dialect::Legacy).await {
         return Ok(spoilt);
     }

@@ -3,10 +3,10 @@
 //!
 //! Who is told: when an interaction in the background or a batch ends, the addresses of the request's own
 //! `webhook_config` if it has any, else the key's registered webhooks that are enabled and subscribe to the event. How
-//! an end is noticed is told at [`watch`]. Nothing is sent for `incomplete` and `budget_exceeded`, for which no event is
+//! an end is noticed is told at [`mod@watch`]. Nothing is sent for `incomplete` and `budget_exceeded`, for which no event is
 //! documented, nor for work that was deleted.
 //!
-//! Simulated events never leave the machine: see [`address`].
+//! Simulated events never leave the machine: see [`mod@address`].
 //!
 //! Webhooks, their secrets and events that were not delivered are in memory only. After a restart webhooks must be
 //! registered anew, and what a journal remembers of earlier work causes no event: whoever waits must ask for it. Of

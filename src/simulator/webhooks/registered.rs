@@ -308,3 +308,43 @@ impl Draft {
         Ok(draft)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: (u64, &str) = (1, "");
+
+    fn one() -> (Registered, KeyId, String) {
+        let (hooks, owner) = (Registered::default(), KeyId("k".into()));
+        let draft =
+            json!({"uri": "http://127.0.0.1/", "subscribed_events": ["batch.failed"]}).as_object().cloned().unwrap();
+        let made = hooks.add(owner.clone(), Draft::new(&draft).unwrap(), NAMES, Millis(0));
+        let id = made["id"].as_str().unwrap().to_owned();
+        (hooks, owner, id)
+    }
+
+    #[test]
+    fn a_webhook_that_accepted_something_meanwhile_is_not_disabled() {
+        let (hooks, _, id) = one();
+        hooks.accepted(&id, Millis(50));
+        hooks.gave_up(&id, Millis(50), Millis(100));
+        assert!(hooks.aim(&id, Millis(100)).unwrap().enabled);
+        hooks.gave_up(&id, Millis(51), Millis(100));
+        assert!(!hooks.aim(&id, Millis(100)).unwrap().enabled);
+    }
+
+    #[test]
+    fn a_second_rotation_prolongs_no_secret() {
+        let (hooks, owner, id) = one();
+        let keys = |now| hooks.aim(&id, now).unwrap().keys.len();
+        let hour = Duration::from_secs(3600);
+        hooks.rotate(&owner, &id, NAMES, false, Millis(0)).unwrap();
+        let later = Millis(0).plus(hour);
+        hooks.rotate(&owner, &id, NAMES, false, later).unwrap();
+        assert_eq!(keys(later), 3);
+        assert_eq!(keys(Millis(0).plus(REVOKED_AFTER)), 2);
+        assert_eq!(keys(later.plus(REVOKED_AFTER)), 1);
+        assert!(hooks.rotate(&KeyId("other".into()), &id, NAMES, false, later).is_none());
+    }
+}

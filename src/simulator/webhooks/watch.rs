@@ -18,7 +18,6 @@ use super::super::accepted::Accepted;
 use super::super::batches::{self, Job};
 use super::super::faults::{Fault, Phase};
 use super::super::interactions;
-use super::super::request;
 use super::super::world::World;
 use super::address;
 use super::config::WebhookConfig;
@@ -64,16 +63,6 @@ impl Work {
         }
     }
 
-    fn config(&self) -> WebhookConfig {
-        match self {
-            Self::Interaction(work) => {
-                let request = request::object(&work.body).unwrap_or_default();
-                WebhookConfig::of(request.get("webhook_config"))
-            }
-            Self::Batch(job) => WebhookConfig::of(job.record.webhook_config.as_ref()),
-        }
-    }
-
     /// How it has ended; None while it runs.
     fn end(&self, world: &World) -> io::Result<Option<End>> {
         match self {
@@ -83,19 +72,18 @@ impl Work {
     }
 
     /// When it may end by the passing of time.
-    fn times(&self, world: &World) -> impl Iterator<Item = Millis> {
-        let (at, expiry) = match self {
-            Self::Interaction(work) => (work.at, None),
-            Self::Batch(job) => (job.record.at, world.config.batch_expiry),
-        };
-        [Some(world.config.latency), expiry].into_iter().flatten().map(move |wait| at.plus(wait))
+    fn times(&self, world: &World) -> Vec<Millis> {
+        match self {
+            Self::Interaction(work) => vec![work.at.plus(world.config.latency)],
+            Self::Batch(job) => batches::times(world, job),
+        }
     }
 }
 
 /// The work that has not been seen to end, of this process.
 #[derive(Debug, Default)]
 pub(in super::super) struct Watched {
-    open: Mutex<HashMap<String, Work>>,
+    open: Mutex<HashMap<String, (Work, WebhookConfig)>>,
     due: Mutex<BinaryHeap<Reverse<(Millis, String)>>>,
     sooner: Notify,
     working: AtomicBool,
@@ -106,10 +94,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Watched {
-    fn set(&self, times: impl Iterator<Item = Millis>, id: &str) {
+    fn set(&self, times: impl IntoIterator<Item = Millis>, id: &str) {
         let mut due = lock(&self.due);
         let before = due.peek().map(|Reverse((at, _))| *at);
-        due.extend(times.map(|at| Reverse((at, id.to_owned()))));
+        due.extend(times.into_iter().map(|at| Reverse((at, id.to_owned()))));
         if due.peek().map(|Reverse((at, _))| *at) != before {
             self.sooner.notify_one();
         }
@@ -118,27 +106,30 @@ impl Watched {
     /// What is due, and, if nothing is, how long it is until something will be.
     fn take(&self, now: Millis) -> Result<Vec<String>, Option<Duration>> {
         let (mut due, mut taken) = (lock(&self.due), Vec::new());
-        while let Some(Reverse((at, _))) = due.peek() {
-            if *at > now && taken.is_empty() {
-                return Err(Some(at.since(now)));
-            }
-            if *at > now {
+        while let Some(Reverse((at, id))) = due.peek() {
+            // What has been seen to end keeps nobody awake.
+            let open = lock(&self.open).contains_key(id);
+            if open && *at > now {
+                if taken.is_empty() {
+                    return Err(Some(at.since(now)));
+                }
                 break;
             }
-            taken.extend(due.pop().map(|Reverse((_, id))| id));
+            let next = due.pop().filter(|_| open);
+            taken.extend(next.map(|Reverse((_, id))| id));
         }
         if taken.is_empty() { Err(None) } else { Ok(taken) }
     }
 }
 
-/// Watches over accepted work from now on.
-pub(in super::super) fn watch(world: &Arc<World>, work: Work) {
-    let hub = world.hub();
-    let wanted = !work.config().uris.is_empty() || hub.registered.any(work.key());
-    let (id, times) = (work.id(), work.times(world).collect::<Vec<_>>());
-    lock(&hub.watched.open).insert(id.clone(), work);
+/// Watches over accepted work from now on. `config` is what its request says of its events, if anything.
+pub(in super::super) fn watch(world: &Arc<World>, work: Work, config: Option<&Value>) {
+    let (hub, config) = (world.hub(), WebhookConfig::of(config));
+    let wanted = !config.uris.is_empty() || hub.registered.any(work.key());
+    let (id, times) = (work.id(), work.times(world));
+    lock(&hub.watched.open).insert(id.clone(), (work, config));
     if wanted {
-        hub.watched.set(times.into_iter(), &id);
+        hub.watched.set(times, &id);
         begin(world);
     }
 }
@@ -162,7 +153,8 @@ pub(super) fn after_registering(world: &Arc<World>, key: &KeyId) {
 }
 
 fn own(world: &World, key: &KeyId) -> Vec<Work> {
-    lock(&world.hub().watched.open).values().filter(|work| work.key() == key).cloned().collect()
+    let open = lock(&world.hub().watched.open);
+    open.values().map(|(work, _)| work).filter(|work| work.key() == key).cloned().collect()
 }
 
 /// Starts the task that looks at what is due, once.
@@ -196,26 +188,28 @@ async fn rounds(world: &Arc<World>) {
 /// Looks whether the work of that id has ended, and tells whoever wants to know, once.
 pub(in super::super) fn look(world: &Arc<World>, id: &str) {
     let watched = &world.hub().watched;
-    let Some(work) = lock(&watched.open).get(id).cloned() else { return };
+    let work = lock(&watched.open).get(id).map(|(work, _)| work.clone());
+    let Some(work) = work else { return };
     match work.end(world) {
         Ok(None) => {}
         Ok(Some(end)) => {
             // Whoever takes it out tells.
-            if lock(&watched.open).remove(id).is_some() {
-                tell(world, &work, &end);
+            let taken = lock(&watched.open).remove(id);
+            if let Some((work, config)) = taken {
+                tell(world, &work, config, &end);
             }
         }
         Err(error) => {
             tracing::error!(%id, %error, "simulator: how a batch stands can't be read, and is asked again in a second");
-            watched.set(std::iter::once(world.now().plus(AGAIN)), id);
+            watched.set([world.now().plus(AGAIN)], id);
             begin(world);
         }
     }
 }
 
-fn tell(world: &Arc<World>, work: &Work, end: &End) {
+fn tell(world: &Arc<World>, work: &Work, config: WebhookConfig, end: &End) {
     let Some(kind) = end.kind else { return };
-    let (hub, config) = (world.hub(), work.config());
+    let hub = world.hub();
     let targets: Vec<Target> = if config.uris.is_empty() {
         hub.registered.subscribed(work.key(), kind).into_iter().map(Target::Registered).collect()
     } else {
