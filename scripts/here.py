@@ -1,5 +1,7 @@
 """The stack on this machine: its emulator, its simulator, its deployment. Used by `make local` and `make test-sam`."""
 
+import base64
+import hmac
 import json
 import os
 import re
@@ -17,6 +19,7 @@ TOOLS = Path(sys.executable).parent
 SAM_TOOLS = ROOT / ".venv-sam" / "bin"
 REGION = "us-east-1"
 PATIENCE = 120
+SIGNING_KEY = b"an example, of no use anywhere"
 
 
 def stop_with(message):
@@ -256,3 +259,17 @@ def put_key(found, port):
     """The simulator takes any API key."""
     keys = json.dumps({"gemini_api_keys": ["simulated"]})
     client("secretsmanager", port).put_secret_value(SecretId=found["GeminiSecret"], SecretString=keys)
+
+
+def put_signing_secret(found, port):
+    """The one with which `signed` signs."""
+    secrets = json.dumps({"webhook_secrets": ["whsec_" + base64.b64encode(SIGNING_KEY).decode()]})
+    client("secretsmanager", port).put_secret_value(SecretId=found["WebhookSecret"], SecretString=secrets)
+
+
+def signed(name, body):
+    """Headers of an event that Gemini would send now."""
+    now = str(int(time.time()))
+    digest = hmac.digest(SIGNING_KEY, f"{name}.{now}.".encode() + body, "sha256")
+    signature = "v1," + base64.b64encode(digest).decode()
+    return {"webhook-id": name, "webhook-timestamp": now, "webhook-signature": signature}
