@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use tracing::{debug, error, info, warn};
 
 use super::batch;
+use super::batch::items::job as job_of;
 use super::consume;
 use super::engine::{Engine, Trouble};
 use super::follow::prove_heard;
@@ -91,7 +92,16 @@ fn shuffle(engine: &Engine, items: &mut [Item]) {
 /// Brings one due item to its next state. True when its result was consumed.
 pub(super) async fn step_one(engine: &Engine, item: Item) -> Result<bool, Trouble> {
     let action = step(&item, engine.clock.now());
-    let Item::Job(job) = item else { return Ok(false) };
+    let Item::Job(mut job) = item else { return Ok(false) };
+    if matches!(action, Action::Look(_)) && !job.heard.is_empty() {
+        if prove_heard(engine, &job).await? == Looked::Consumed {
+            return Ok(true);
+        }
+        match job_of(engine, &job.key).await? {
+            Some(stored) if stored.state == job.state => job = stored,
+            _ => return Ok(false),
+        }
+    }
     match action {
         Action::TakeOver => {
             warn!(job.key = %job.key, job.attempt = job.attempts, "a reservation ran out: unclear");

@@ -8,8 +8,9 @@ use super::collect::{look, note};
 use super::engine::{Engine, Trouble};
 use super::look::{Looked, contradiction, judge};
 use super::work::Told;
+use crate::domain::batch::Batch;
 use crate::domain::interaction::Interaction;
-use crate::domain::job::{Fate, Job, JobKey, KeyId, State};
+use crate::domain::job::{Fate, Heard, Job, JobKey, KeyId, State};
 use crate::domain::line::is_label_text;
 use crate::domain::moves::fresh_handle;
 use crate::ports::gemini::ReadError;
@@ -20,7 +21,7 @@ const TRIES: u32 = 3;
 /// Looks at what an event named. What is over, or in somebody's hands, is left as it is. True: a result was consumed.
 ///
 /// # Errors
-/// Trouble: the message should come again.
+/// Trouble: the message should come again. Without it, too, all that the event told is in the ledger, and found when due.
 pub async fn follow(engine: &Engine, told: &Told) -> Result<bool, Trouble> {
     let by_name = match &told.job {
         Some(_) => None,
@@ -44,18 +45,14 @@ async fn look_now(engine: &Engine, job: &Job, told: &Told, by_name: bool) -> Res
     if job.state.is_closed() || job.state == State::Done {
         return Ok(Looked::Noted);
     }
-    let known = job.handle(&told.handle).map(|handle| handle.fate);
-    match (known, &told.nonce) {
-        (Some(Fate::Live | Fate::GivenUp), _) if job.batch.is_some() => {
-            batch::look::look(engine, job, std::slice::from_ref(&told.handle)).await
-        }
-        (Some(Fate::Live | Fate::GivenUp), _) => look(engine, job, std::slice::from_ref(&told.handle)).await,
-        (Some(Fate::Won | Fate::Ended), _) => Ok(Looked::Noted),
-        (None, nonce) if job.batch.is_some() && (by_name || nonce.is_some()) => {
-            batch::look::prove(engine, job, &told.handle, nonce.as_deref()).await
-        }
-        (None, Some(nonce)) => prove(engine, job, &told.handle, nonce).await,
-        (None, None) => {
+    let handles = std::slice::from_ref(&told.handle);
+    match job.handle(&told.handle).map(|handle| handle.fate) {
+        Some(Fate::Live | Fate::GivenUp) if job.batch.is_some() => batch::look::look(engine, job, handles).await,
+        Some(Fate::Live | Fate::GivenUp) => look(engine, job, handles).await,
+        Some(Fate::Won | Fate::Ended) => Ok(Looked::Noted),
+        None if job.has_heard_of(&told.handle) => prove_heard(engine, job).await,
+        None if by_name => batch::look::attach_by_name(engine, job, &told.handle).await,
+        None => {
             warn!(job.key = %job.key, job.handle = told.handle, "an event names a handle that the job doesn't have");
             Ok(Looked::Noted)
         }
@@ -80,18 +77,26 @@ async fn recognize(engine: &Engine, handle: &str) -> Result<Option<JobKey>, Trou
 /// What a GET for a handle of an event showed.
 enum Shown {
     /// It is there.
-    There(KeyId, Box<Interaction>),
+    There(KeyId, Remote),
+    /// It is there, and is another job's.
+    Others(String),
     /// Gemini says to every key at hand that there is none such.
     Denied(String),
     /// No answer that says anything.
     Nothing(String),
 }
 
-async fn ask(engine: &Engine, handle: &str) -> Shown {
+enum Remote {
+    Interaction(Box<Interaction>),
+    Batch,
+}
+
+async fn ask(engine: &Engine, job: &Job, handle: &str) -> Shown {
     let mut shown = None;
     for key in engine.gemini.keys() {
-        match engine.gemini.get_interaction(handle, &key).await {
-            Ok(interaction) => return Shown::There(key, Box::new(interaction)),
+        match get(engine, job, handle, &key).await {
+            Ok(Ok(remote)) => return Shown::There(key, remote),
+            Ok(Err(why)) => return Shown::Others(why),
             Err(ReadError::Refused(failure)) if matches!(failure.http, Some(403 | 404)) => {
                 shown.get_or_insert_with(|| Shown::Denied(failure.summary()));
             }
@@ -101,76 +106,42 @@ async fn ask(engine: &Engine, handle: &str) -> Shown {
     shown.unwrap_or_else(|| Shown::Nothing("no API key is at hand".to_owned()))
 }
 
-/// Attaches a handle whose nonce fits, if Gemini shows it to a key of ours and nothing in it speaks against it; and looks
-/// at it in the same breath.
-async fn prove(engine: &Engine, job: &Job, handle: &str, nonce: &str) -> Result<Looked, Trouble> {
-    let Some(attempt) = job.attempt_of(nonce) else {
-        warn!(job.key = %job.key, job.handle = handle, "an event's nonce fits no reservation of the job: nothing is attached");
-        return Ok(Looked::Noted);
-    };
-    match ask(engine, handle).await {
-        Shown::There(key, interaction) => match contradiction(job, handle, &interaction) {
-            None => attach(engine, job, Found { key, attempt, nonce }, *interaction).await,
-            Some(why) => {
-                error!(job.key = %job.key, job.handle = handle, error = why, "an event names what is not this job's: nothing is attached");
-                let changed = engine.change(job, |job, now| job.heard_wrongly(handle, now)).await?;
-                Ok(if changed.is_some() { Looked::Noted } else { Looked::Stale })
-            }
-        },
-        Shown::Denied(why) | Shown::Nothing(why) if !is_in_doubt(job) => {
-            Err(Trouble::Passing(format!("{handle} of {} can't be looked at: {why}", job.key)))
-        }
-        Shown::Denied(why) | Shown::Nothing(why) => {
-            debug!(job.key = %job.key, job.handle = handle, error = why, "what an event named is not shown yet; asking again");
-            engine.settle(job.clone(), |job, now| job.heard(handle, nonce, now)).await?;
-            Ok(Looked::Noted)
-        }
+/// What there is, or why it is not this job's.
+async fn get(engine: &Engine, job: &Job, handle: &str, key: &KeyId) -> Result<Result<Remote, String>, ReadError> {
+    if job.batch.is_some() {
+        let Batch { name, display_name, .. } = engine.gemini.get_batch(handle, key).await?;
+        let is_ours = name == handle && display_name.as_ref() == Some(&job.key.0);
+        let why = || format!("asked for {handle}, answered with {name}, named {display_name:?}");
+        return Ok(if is_ours { Ok(Remote::Batch) } else { Err(why()) });
     }
+    let interaction = engine.gemini.get_interaction(handle, key).await?;
+    Ok(match contradiction(job, handle, &interaction) {
+        None => Ok(Remote::Interaction(Box::new(interaction))),
+        Some(why) => Err(why),
+    })
 }
 
-const fn is_in_doubt(job: &Job) -> bool {
-    matches!(job.state, State::Reserving | State::Unclear)
-}
-
-/// What is known of a handle that is to be attached.
-struct Found<'a> {
-    key: KeyId,
-    attempt: u32,
-    nonce: &'a str,
-}
-
-async fn attach(engine: &Engine, job: &Job, found: Found<'_>, interaction: Interaction) -> Result<Looked, Trouble> {
-    let Found { key, attempt, nonce } = found;
-    let handle = fresh_handle(interaction.id.clone(), attempt, key, job.deadline(), engine.clock.now());
-    // Whatever has become of the job meanwhile: what was paid for is kept on record.
-    let job = engine.settle(job.clone(), |job, now| job.attach(handle.clone(), nonce, now)).await?;
-    info!(job.key = %job.key, job.handle = handle.id, job.attempt = attempt, "attached by an event");
-    if job.state.is_closed() || job.state == State::Done {
-        return Ok(Looked::Noted);
-    }
-    let seen = judge(engine, &job, interaction).await?;
-    note(engine, &job, vec![(handle.id, seen)]).await
-}
-
-/// Asks again about the handles that events named for an unclear job.
+/// Asks Gemini about the handles that events named for a job. One that it shows to a key of ours, and in which nothing
+/// speaks against it, is attached, and judged in the same breath.
 ///
 /// # Errors
 /// Trouble.
 pub(super) async fn prove_heard(engine: &Engine, job: &Job) -> Result<Looked, Trouble> {
-    let mut looked = Looked::Noted;
     let mut job = job.clone();
     for heard in job.heard.clone() {
-        let (denied, why) = match (ask(engine, &heard.id).await, job.attempt_of(&heard.nonce)) {
-            (Shown::There(key, interaction), Some(attempt))
-                if contradiction(&job, &heard.id, &interaction).is_none() =>
-            {
-                return attach(engine, &job, Found { key, attempt, nonce: &heard.nonce }, *interaction).await;
+        let (denied, why) = match (ask(engine, &job, &heard.id).await, job.attempt_of(&heard.nonce)) {
+            (Shown::There(key, remote), Some(attempt)) => {
+                return attach(engine, &job, &heard, (key, attempt), remote).await;
             }
-            (Shown::There(..), _) => (None, "it is another job's".to_owned()),
+            (Shown::There(..), None) => (None, "its nonce is of no reservation any more".to_owned()),
+            (Shown::Others(why), _) => {
+                error!(job.key = %job.key, job.handle = heard.id, error = why, "an event names what is not this job's: nothing is attached");
+                (None, why)
+            }
             (Shown::Denied(why), _) => (Some(true), why),
             (Shown::Nothing(why), _) => (Some(false), why),
         };
-        debug!(job.key = %job.key, job.handle = heard.id, error = why, "what an event named is not shown");
+        debug!(job.key = %job.key, job.handle = heard.id, error = why, "what an event named is not shown; asking again");
         let changed = engine
             .change(&job, |job, now| match denied {
                 Some(denied) => job.heard_not_shown(&heard.id, denied, now),
@@ -179,11 +150,31 @@ pub(super) async fn prove_heard(engine: &Engine, job: &Job) -> Result<Looked, Tr
             .await?;
         match changed {
             Some(changed) => job = changed,
-            None => {
-                looked = Looked::Stale;
-                break;
-            }
+            None => return Ok(Looked::Stale),
         }
     }
-    Ok(looked)
+    Ok(Looked::Noted)
+}
+
+async fn attach(
+    engine: &Engine,
+    job: &Job,
+    heard: &Heard,
+    (key, attempt): (KeyId, u32),
+    remote: Remote,
+) -> Result<Looked, Trouble> {
+    let handle = fresh_handle(heard.id.clone(), attempt, key, job.deadline(), engine.clock.now());
+    // Whatever has become of the job meanwhile: what was paid for is kept on record.
+    let job = engine.settle(job.clone(), |job, now| job.attach(handle.clone(), &heard.nonce, now)).await?;
+    info!(job.key = %job.key, job.handle = handle.id, job.attempt = attempt, "attached by an event");
+    if job.state.is_closed() || job.state == State::Done {
+        return Ok(Looked::Noted);
+    }
+    match remote {
+        Remote::Interaction(interaction) => {
+            let seen = judge(engine, &job, *interaction).await?;
+            note(engine, &job, vec![(handle.id, seen)]).await
+        }
+        Remote::Batch => batch::look::look(engine, &job, &[handle.id]).await,
+    }
 }

@@ -10,6 +10,7 @@ use super::batch::look::{find, look};
 use super::batch::part::{Out, bring_on};
 use super::batch::send::send_attempt;
 use super::engine::{Engine, Trouble};
+use super::follow::prove_heard;
 use super::gates::{Gates, Pass};
 use super::look::{Seen, look_at};
 use super::send::{Sent, send, ticket};
@@ -183,6 +184,7 @@ pub(super) async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> R
         Action::Submit if job.batch.is_some() => return send_attempt(engine, gates, job).await,
         Action::Submit => {}
         Action::FindByName => return find(engine, &job).await.map(|()| false),
+        Action::Prove => return prove_heard(engine, &job).await.map(|_| false),
         Action::Look(handles) if job.batch.is_some() => return look(engine, &job, &handles).await.map(|_| false),
         _ => return Ok(false),
     }

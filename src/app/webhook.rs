@@ -3,6 +3,9 @@
 //! The event's id is remembered in two steps: *taken*, for half a minute, before anything else is done, and *handled*,
 //! after the work is in the queue. Only a handled one is a duplicate: whatever breaks off in between is sent again by
 //! Gemini, and done again here, which a job stands.
+//!
+//! What only the event knows, a handle that no job has on record yet, goes into the ledger first. So the message in the
+//! queue is a hint: when it is late, or lost, the job is due all the same.
 
 mod resolve;
 mod take;
@@ -18,6 +21,7 @@ use self::take::Taken;
 use super::engine::Trouble;
 use super::work::{Told, Work, put};
 use crate::domain::item::ItemId;
+use crate::domain::policy::Policy;
 use crate::domain::webhook::{Body, Named, Outcome, Refusal, Request};
 use crate::ports::clock::Clock;
 use crate::ports::ids::Ids;
@@ -42,6 +46,8 @@ pub struct Reception {
     pub public_keys: Arc<dyn PublicKeys>,
     /// Whom tokens must be for.
     pub audience: Option<String>,
+    /// The rules of a job's life: an event may be the first that is heard of a handle.
+    pub policy: Policy,
 }
 
 /// What became of a request.
@@ -171,28 +177,15 @@ async fn queue_its_work(reception: &Reception, body: &Body) -> Result<Outcome, S
         Named::Batch(name) => (name, true),
         Named::Other => return Ok(Outcome::Other),
     };
-    let (told, outcome) = match resolve::resolve(reception, handle, is_batch, body.claim.as_ref()).await? {
+    let (job, outcome) = match resolve::resolve(reception, handle, is_batch, body.claim.as_ref()).await? {
         Found::Over(key) => return Ok(Outcome::Over(ItemId::job(&key).0)),
-        Found::Job(key, nonce) => {
-            let id = ItemId::job(&key);
-            (Told { handle: handle.clone(), job: Some(key), nonce }, Outcome::Queued(id.0))
+        Found::Job(key) => {
+            let id = ItemId::job(&key).0;
+            (Some(key), Outcome::Queued(id))
         }
-        Found::PerhapsByName => {
-            (Told { handle: handle.clone(), job: None, nonce: None }, Outcome::Queued(handle.clone()))
-        }
-        Found::Nobody => {
-            resolve::count_stray(reception, handle).await?;
-            // Whoever writes a handle down looks for its stray after that, and here it is the other way round: one of
-            // the two sees the other.
-            match resolve::by_handle(reception, handle, is_batch).await? {
-                Some(Found::Job(key, _)) => {
-                    let id = ItemId::job(&key);
-                    (Told { handle: handle.clone(), job: Some(key), nonce: None }, Outcome::Queued(id.0))
-                }
-                _ => return Ok(Outcome::Unknown),
-            }
-        }
+        Found::PerhapsByName => (None, Outcome::Queued(handle.clone())),
+        Found::Nobody => return Ok(Outcome::Unknown),
     };
-    put(&*reception.work_queue, &Work::Event(told)).await?;
+    put(&*reception.work_queue, &Work::Event(Told { handle: handle.clone(), job })).await?;
     Ok(outcome)
 }

@@ -41,8 +41,7 @@ pub enum Work {
     Event(Told),
 }
 
-/// What an event named. The one kind of work whose message carries what the ledger doesn't have: a handle, and the
-/// nonce that came with it.
+/// What an event named: a handle that the job has on record, or has heard of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Told {
@@ -51,9 +50,6 @@ pub struct Told {
     /// The job; none for a batch job that is to be recognized by its display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobKey>,
-    /// The nonce, when the job doesn't have the handle on record yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nonce: Option<String>,
 }
 
 impl From<QueueError> for Trouble {

@@ -57,9 +57,11 @@ pub struct Ticket {
 
 impl Job {
     /// Counts an attempt and goes into `reserving` under the submit lease, right before the create call. Only a job
-    /// that waits for its next attempt, and has one left, is reserved: nothing may be sent without it.
+    /// that waits for its next attempt, and has one left, is reserved: nothing may be sent without it. While an event's word
+    /// is unsettled, that another create was accepted, nothing is sent either.
     pub fn reserve(&mut self, ticket: Ticket, now: Now<'_>) {
-        if !matches!(self.state, State::Retryable | State::GivenUp) || !self.may_try_again() {
+        let waits = matches!(self.state, State::Retryable | State::GivenUp) && self.heard.is_empty();
+        if !waits || !self.may_try_again() {
             return;
         }
         self.keep_doubtful_nonce();
@@ -70,7 +72,6 @@ impl Job {
             self.maybe_accepted = false;
         }
         self.nonce = ticket.nonce;
-        self.heard.clear();
         let until = now.policy.lease_from(now.at);
         self.enter(State::Reserving, Some(until), now.at);
         self.lease = Some(Lease { holder: ticket.holder, until });
@@ -134,7 +135,7 @@ impl Job {
         if self.handles.iter().any(|known| known.id == handle.id) {
             return false;
         }
-        self.heard.retain(|heard| heard.id != handle.id);
+        self.forget_heard(now, |heard| heard.id == handle.id);
         let own = self.is_reserved_by(nonce);
         let latest = handle.attempt == self.attempts;
         let has_won = self.handles.iter().any(|known| known.fate == Fate::Won);
@@ -203,8 +204,8 @@ impl Job {
     /// The create call of the present reservation was not accepted: it was no duplicate, and what was in doubt before
     /// it is in doubt again. No event can bring its nonce back.
     fn take_back_duplicate(&mut self) {
-        self.nonce.clear();
-        self.heard.clear();
+        let nonce = std::mem::take(&mut self.nonce);
+        self.heard.retain(|heard| heard.nonce != nonce);
         self.maybe_accepted = self.counted_duplicate;
         self.possible_duplicates = self.possible_duplicates.saturating_sub(u32::from(self.counted_duplicate));
         self.counted_duplicate = false;
@@ -253,6 +254,7 @@ impl Job {
         self.parked_at.get_or_insert(now.at);
         self.enter(State::Parked, None, now.at);
         self.due_at = self.next_later_look();
+        self.look_at_heard(now);
     }
 
     /// Whether another attempt may follow without a person: a dead letter that nobody has replayed is polled when a

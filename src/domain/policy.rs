@@ -78,6 +78,19 @@ impl Policy {
         if wait < self.poll_max.as_secs_f64() { Duration::from_secs_f64(wait) } else { self.poll_max }
     }
 
+    /// The wait before the next look at a handle that an event named, after `polls` looks that did not show it: ten
+    /// seconds, or `poll_min` where that is shorter, half as much again after each, at most five minutes. Rare polling
+    /// doesn't hold it up: something may be waiting to be sent again.
+    #[must_use]
+    pub fn next_proof(&self, polls: u32) -> Duration {
+        let quick = Self {
+            poll_min: self.poll_min.min(Duration::from_secs(10)),
+            poll_max: self.poll_max.min(Duration::from_secs(300)),
+            ..self.clone()
+        };
+        quick.next_look(polls)
+    }
+
     /// How long a gate closes after `refusals` refusals in a row that named no delay.
     #[must_use]
     pub fn gate_closes(&self, refusals: u32) -> Duration {

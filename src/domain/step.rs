@@ -17,7 +17,8 @@ pub enum Action {
     FindByName,
     /// Bring a part of a run on: its next attempt, its dead letters.
     BringOn,
-    /// Events named handles for it that no look has shown yet: ask Gemini about them.
+    /// Events named handles for it that no look has shown yet: ask Gemini about them. Where there are handles on record to
+    /// look at, [`Action::Look`] says both.
     Prove,
     /// It stayed unclear through the grace time: the policy decides.
     EndGrace,
@@ -60,12 +61,16 @@ fn step_job(job: &Job, now: Millis) -> Action {
         // A batch attempt that waits to be sent is leased while its rows are uploaded.
         State::Reserving | State::Done | State::Retryable if leased => Action::Wait,
         State::Reserving => Action::TakeOver,
+        // Before anything else: it may be the very thing that the job waits for, or is about to pay for again.
+        State::Unclear | State::Retryable | State::GivenUp if !job.heard.is_empty() => Action::Prove,
         State::Unclear if job.batch.is_some() => Action::FindByName,
-        State::Unclear if !job.heard.is_empty() => Action::Prove,
         State::Unclear => Action::EndGrace,
         State::GivenUp if job.batch.is_some() && job.handles.is_empty() => Action::FindByName,
         State::GivenUp if job.batch.is_some() => look(job, now),
-        State::Submitted | State::Parked => look(job, now),
+        State::Submitted | State::Parked => match look(job, now) {
+            Action::Wait if !job.heard.is_empty() => Action::Prove,
+            action => action,
+        },
         State::Done => Action::Consume,
         State::Retryable | State::GivenUp => Action::Submit,
         State::Consumed | State::Recovered | State::Discarded | State::Reading | State::Read | State::Gate => {

@@ -95,6 +95,7 @@ impl Service {
                     secrets,
                     public_keys: Arc::new(public_keys),
                     audience: settings.webhook.audience.clone(),
+                    policy: settings.policy.clone(),
                 });
             }
             Parts::None => {}

@@ -96,6 +96,7 @@ impl Called {
             secrets: Arc::new(secrets),
             public_keys: Arc::new(HttpPublicKeys::new(keys, clock).unwrap()),
             audience: None,
+            policy: world.engine.settings.policy.clone(),
         };
         let seen = Arc::new(Seen::default());
         let desk = (reception.clone(), Arc::clone(&seen));

@@ -156,14 +156,15 @@ impl PublicKeys for HttpPublicKeys {
         }
     }
 
-    /// A set that can't be fetched anew stays: the same [`Arc`] then, and a warning in the log.
+    /// When they can't be fetched anew nobody knows whether the signature is one of newer keys: that is an error, not "the
+    /// same".
     async fn newer_than(&self, seen: &Arc<KeySet>) -> Result<Arc<KeySet>, KeysError> {
         if let Some(keys) = self.held(FRESH)
             && !Arc::ptr_eq(&keys, seen)
         {
             return Ok(keys);
         }
-        let refreshed = self.refresh().await;
-        self.held(KEPT).map_or_else(|| refreshed.map(|()| Arc::clone(seen)), Ok)
+        self.refresh().await?;
+        Ok(self.held(KEPT).unwrap_or_else(|| Arc::clone(seen)))
     }
 }

@@ -195,41 +195,25 @@ async fn note(
     }
 }
 
-/// Attaches a batch job that an event named, if Gemini shows it to a key of ours and it has the attempt's name; and looks
-/// at it. `nonce` is what came with the event; without one the name alone tells, as in a listing.
+/// Attaches a batch job that has the attempt's name, as a listing would; and looks at it.
 ///
 /// # Errors
 /// Trouble.
-pub async fn prove(engine: &Engine, job: &Job, name: &str, nonce: Option<&str>) -> Result<Looked, Trouble> {
-    let nonce = nonce.unwrap_or(&job.nonce);
-    let Some(attempt) = job.attempt_of(nonce) else {
-        warn!(job.key = %job.key, job.handle = name, "an event's nonce fits no reservation of the attempt: nothing is attached");
-        return Ok(Looked::Noted);
+pub async fn attach_by_name(engine: &Engine, job: &Job, name: &str) -> Result<Looked, Trouble> {
+    let key = engine.gemini.creates_as().clone();
+    let handle = fresh_handle(name.to_owned(), job.attempts, key, job.deadline(), engine.clock.now());
+    let attach = |job: &mut Job, now: Now<'_>| {
+        let is_second = job.handles.iter().any(|other| other.attempt == job.attempts);
+        let news = job.attach(handle.clone(), &job.nonce.clone(), now);
+        job.possible_duplicates += u32::from(news && is_second);
+        news
     };
-    for key in engine.gemini.keys() {
-        match engine.gemini.get_batch(name, &key).await {
-            Ok(batch) if batch.name == name && batch.display_name.as_ref() == Some(&job.key.0) => {
-                let handle = fresh_handle(batch.name, attempt, key, job.deadline(), engine.clock.now());
-                let attach = |job: &mut Job, now: Now<'_>| job.attach(handle.clone(), nonce, now);
-                let job = engine.settle(job.clone(), attach).await?;
-                info!(job.key = %job.key, job.handle = handle.id, "attached by an event");
-                if job.state.is_closed() || job.state == State::Done {
-                    return Ok(Looked::Noted);
-                }
-                return look(engine, &job, &[handle.id]).await;
-            }
-            Ok(batch) => {
-                let why = format!("asked for {name}, got {} named {:?}", batch.name, batch.display_name);
-                error!(job.key = %job.key, error = why, "an event names what is not this attempt's: nothing is attached");
-                return Ok(Looked::Noted);
-            }
-            Err(error) => {
-                info!(job.key = %job.key, job.handle = name, %error, "a batch job that an event named can't be looked at");
-            }
-        }
+    let job = engine.settle(job.clone(), attach).await?;
+    info!(job.key = %job.key, job.handle = handle.id, "attached by its name, which an event led to");
+    if job.state.is_closed() || job.state == State::Done {
+        return Ok(Looked::Noted);
     }
-    // A listing finds it too.
-    Ok(Looked::Noted)
+    look(engine, &job, &[handle.id]).await
 }
 
 /// Looks for an unclear attempt by its name in all of Gemini's batch jobs.

@@ -49,7 +49,8 @@ pub(super) async fn take(reception: &Reception, name: &str, about: &str) -> Resu
     if known.state == State::Handled {
         return Ok(Taken::Handled);
     }
-    if known.lease.is_some_and(|lease| lease > now) {
+    // One that ends later than any that is taken now was taken before the clock was set back.
+    if known.lease.is_some_and(|lease| lease > now && lease <= now.plus(EVENT_LEASE)) {
         return Ok(Taken::InHands);
     }
     match reception.ledger.replace(&known.rev, &Item::Event(event.clone())).await {

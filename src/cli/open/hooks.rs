@@ -79,6 +79,7 @@ pub async fn reception(context: &Context) -> Result<Reception, Stop> {
         secrets: Arc::new(secrets),
         public_keys: Arc::new(HttpPublicKeys::new(settings.webhook_keys(), Arc::clone(&clock))?),
         audience: settings.webhook.audience,
+        policy: settings.policy,
         ids: Arc::new(SystemIds),
         clock,
     })

@@ -74,4 +74,7 @@ pub struct Heard {
     /// How many looks in a row did not show it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub polls: u32,
+    /// When the job would be due but for this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<Millis>,
 }

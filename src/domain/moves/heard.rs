@@ -8,7 +8,7 @@ use crate::domain::job::{Heard, State};
 const DOUBTFUL: usize = 4;
 
 /// How many handles that no look has shown are kept: one create brings one, whatever events say.
-const HEARD: usize = 4;
+const HEARD: usize = 8;
 
 impl Job {
     /// The attempt whose reservation wrote that nonce, if what became of its create call is not known.
@@ -34,17 +34,26 @@ impl Job {
         }
     }
 
-    /// An event named a handle with the nonce of the create in doubt, and Gemini does not show it yet. It is asked for
-    /// again, and until that is settled nothing is sent. False: it is no create in doubt, or known already.
+    /// An event named a handle with the nonce of one of the job's reservations. It is written down before anything else is
+    /// done, since it exists nowhere else: Gemini is asked for it soon and until that is settled, and nothing is sent
+    /// meanwhile, whatever the job waits for. False: it is known already, the nonce is none of the job's, or nothing comes
+    /// of the job any more.
     pub fn heard(&mut self, id: &str, nonce: &str, now: Now<'_>) -> bool {
-        let in_doubt = matches!(self.state, State::Reserving | State::Unclear) && self.nonce == nonce;
-        let is_known = self.handle(id).is_some() || self.heard.iter().any(|heard| heard.id == id);
-        if !in_doubt || is_known || self.heard.len() >= HEARD {
+        let is_over = self.state.is_closed() || self.state == State::Done;
+        let is_known = self.handle(id).is_some() || self.has_heard_of(id);
+        if is_over || is_known || self.attempt_of(nonce).is_none() || self.heard.len() >= HEARD {
             return false;
         }
-        self.heard.push(Heard { id: id.to_owned(), nonce: nonce.to_owned(), at: now.at, polls: 0 });
+        let otherwise = self.heard.first().map_or(self.due_at, |first| first.otherwise);
+        self.heard.push(Heard { id: id.to_owned(), nonce: nonce.to_owned(), at: now.at, polls: 0, otherwise });
         self.look_at_heard(now);
         true
+    }
+
+    /// Whether an event named that handle, and no look has shown it yet.
+    #[must_use]
+    pub fn has_heard_of(&self, id: &str) -> bool {
+        self.heard.iter().any(|heard| heard.id == id)
     }
 
     /// A look did not show the heard handle. With `denied`, Gemini says to every key at hand that there is none such:
@@ -54,25 +63,53 @@ impl Job {
         for heard in self.heard.iter_mut().filter(|heard| heard.id == id) {
             heard.polls = heard.polls.saturating_add(1);
         }
-        self.heard.retain(|heard| {
+        self.forget_heard(now, |heard| {
             let is_refuted = denied && heard.at.plus(grace) <= now.at;
-            heard.id != id || !(is_refuted || heard.polls >= LOOKS_WITHOUT_ANSWER)
+            heard.id == id && (is_refuted || heard.polls >= LOOKS_WITHOUT_ANSWER)
         });
-        self.look_at_heard(now);
     }
 
     /// What a look showed contradicts the event: it is forgotten.
     pub fn heard_wrongly(&mut self, id: &str, now: Now<'_>) {
-        self.heard.retain(|heard| heard.id != id);
-        self.look_at_heard(now);
+        self.forget_heard(now, |heard| heard.id == id);
     }
 
-    /// Sets when an unclear job is due: at the next look at what was heard, else at the end of its grace time.
-    pub(super) fn look_at_heard(&mut self, now: Now<'_>) {
-        if self.state != State::Unclear {
-            return;
+    /// Forgets what was heard, and when it was the last, has the job wait for what it waited for before.
+    pub(super) fn forget_heard(&mut self, now: Now<'_>, is_over: impl Fn(&Heard) -> bool) {
+        let Some(otherwise) = self.heard.first().map(|first| first.otherwise) else { return };
+        self.heard.retain(|heard| !is_over(heard));
+        if !self.heard.is_empty() {
+            self.look_at_heard(now);
+        } else if self.waits_for_heard() {
+            // What it was due at when it was heard of says something only of the state that it was in then.
+            let otherwise = otherwise.filter(|due| *due >= self.since).or(Some(now.at));
+            match self.state {
+                State::Unclear if self.batch.is_none() => {
+                    self.due_at = Some(self.since.plus(now.policy.unclear_grace));
+                }
+                State::Submitted => self.schedule(now),
+                State::Parked => self.due_at = self.next_later_look(),
+                State::GivenUp if self.batch.is_some() => self.due_at = self.next_later_look().or(otherwise),
+                _ => self.due_at = otherwise,
+            }
         }
-        let next = self.heard.iter().map(|heard| now.at.plus(now.policy.next_look(heard.polls))).min();
-        self.due_at = Some(next.unwrap_or_else(|| self.since.plus(now.policy.unclear_grace)));
+    }
+
+    /// Sets when the job is due, if it waits: at the next look at what was heard, or earlier if it is due earlier anyway.
+    pub(super) fn look_at_heard(&mut self, now: Now<'_>) {
+        let next = self.heard.iter().map(|heard| now.at.plus(now.policy.next_proof(heard.polls))).min();
+        if let Some(next) = next.filter(|_| self.waits_for_heard()) {
+            let anyway = self.due_at.filter(|due| *due > now.at);
+            self.due_at = Some(anyway.map_or(next, |due| due.min(next)));
+        }
+    }
+
+    /// Whether the job is in nobody's hands: its due time may be that of a look at what was heard.
+    fn waits_for_heard(&self) -> bool {
+        self.lease.is_none()
+            && matches!(
+                self.state,
+                State::Unclear | State::Submitted | State::Retryable | State::GivenUp | State::Parked
+            )
     }
 }

@@ -224,6 +224,7 @@ impl Job {
             }
             _ => {}
         }
+        self.look_at_heard(now);
     }
 
     pub(super) fn next_later_look(&self) -> Option<Millis> {

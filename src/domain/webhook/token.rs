@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use super::delivery::{Proof, TOLERANCE};
 use super::key_set::KeySet;
@@ -33,7 +34,8 @@ pub(super) struct Token<'a> {
 }
 
 impl Token<'_> {
-    /// The proof by one of Gemini's RSA keys. The event is named after the token, never after a header.
+    /// The proof by one of Gemini's RSA keys. The event is named after the token (its id; else all of it and the body), never
+    /// after a header.
     ///
     /// # Errors
     /// Why it is none.
@@ -47,8 +49,10 @@ impl Token<'_> {
         match claims.get("jti") {
             None => {
                 // What is signed of it. The signature itself is left out, so that no other spelling of it makes another name.
+                // With the body, since two events of one second may have the same claims.
                 let signed = self.text.rsplit_once('.').map_or(self.text, |(signed, _)| signed);
-                Ok(Proof::of("token", signed))
+                let body = hex::encode(Sha256::digest(self.body));
+                Ok(Proof::of("token", &format!("{signed}.{body}")))
             }
             Some(Value::String(id)) if !id.is_empty() && id.len() <= LONGEST_ID => Ok(Proof::of("jti", id)),
             Some(_) => Err(unsigned("the token's id can't be read")),

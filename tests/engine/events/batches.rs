@@ -7,6 +7,7 @@ use gleaner::simulator::Config;
 use super::{Asks, Called};
 use crate::books::{audit, rows};
 use crate::runs::plain::{in_parts_of, land_run};
+use crate::world::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_ends_by_events_alone_and_lost_creates_are_found_by_them() {
@@ -25,4 +26,32 @@ async fn a_run_ends_by_events_alone_and_lost_creates_are_found_by_them() {
         assert!((1..10).contains(&lost), "{lost}");
         assert_eq!(world.requests("batch-list").await, 0, "{asks:?}: nothing was looked for");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_gemini_does_not_show_yet_is_not_sent_again_once_its_event_has_come() {
+    let minute = Duration::from_secs(60);
+    let config = Config { polls_until_done: 0, hidden: minute * 3, list_lag: minute * 3, ..Config::default() };
+    let mut maker = in_parts_of(100);
+    maker.settings.policy.list_gap = Duration::from_secs(5);
+    let called = Called::with(&["create-drop=1", "get-404=1", "list-lag=1"], config, Asks::Each, maker).await;
+    let world = &called.world;
+    let text = rows(20);
+    let run = land_run(world, &text).await;
+    eventually("its event has come", async || {
+        world.tick().await;
+        world.jobs().await.iter().any(|job| !job.heard.is_empty())
+    })
+    .await;
+    let mut progress = world.progress(&run).await;
+    for _ in 0..40 {
+        world.tick().await;
+        progress = world.progress(&run).await;
+        if progress.is_over() {
+            break;
+        }
+        world.advance(Duration::from_secs(15));
+    }
+    let books = audit(&world.engine, &progress, &text).await;
+    assert_eq!((books.values.len(), world.accepted().await, progress.tally.possible_duplicates), (20, 1, 0));
 }

@@ -99,3 +99,67 @@ async fn an_event_of_an_earlier_attempt_brings_its_result_all_the_same() {
     let job = world.job().await;
     assert_eq!((job.state, job.handles[0].attempt, job.possible_duplicates), (State::Consumed, 1, 1));
 }
+
+/// A world with one job, unclear, whose event has come; what it left in the queue is nobody's. The event's handle is one
+/// that Gemini doesn't show for now.
+async fn heard_and_left(grace: std::time::Duration) -> (Called, gleaner::app::engine::Engine) {
+    let mut maker = Maker::default();
+    maker.settings.policy.unclear_grace = grace;
+    let config = Config { polls_until_done: 0, ..Config::default() };
+    let called = Called::with(&["create-drop=1"], config, Asks::Not, maker).await;
+    called.world.land(text("Heard.")).await;
+    called.tick().await;
+    let job = called.world.job().await;
+    let handle = called.world.log().await[0]["id"].as_str().unwrap().to_owned();
+    let answer = called.receive(&called.signed("msg_a", &claimed(&handle, &job.key.0, &job.nonce))).await;
+    assert_eq!(answer.status, 200);
+    let deaf = gleaner::app::engine::Engine { left_work: None, ..called.world.engine.clone() };
+    (called, deaf)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_event_told_is_in_the_ledger_even_if_its_message_is_never_seen() {
+    let (called, deaf) = heard_and_left(MINUTE).await;
+    // The grace has long been over when somebody looks: nothing is sent again.
+    called.world.advance(HOUR);
+    tick_of(&deaf).await.unwrap();
+    let job = called.world.job().await;
+    assert_eq!((job.state, job.attempts, job.possible_duplicates), (State::Consumed, 1, 0));
+    assert_eq!((called.world.requests("create").await, called.world.hands.count()), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failing_looks_lose_no_handle_whatever_the_job_waits_for() {
+    for park in [false, true] {
+        let called = Called::new(&["create-drop=1"], Asks::Not).await;
+        let world = &called.world;
+        let mut engine = world.engine.clone();
+        if park {
+            engine.settings.policy.on_unclear = gleaner::domain::policy::OnUnclear::Park;
+        }
+        world.land(text("Twice.")).await;
+        tick_of(&engine).await.unwrap();
+        let first = world.job().await.nonce;
+        world.advance(GRACE);
+        tick_of(&engine).await.unwrap();
+        tick_of(&engine).await.unwrap();
+        let job = world.job().await;
+        assert_eq!(job.state, if park { State::Parked } else { State::Unclear });
+        let handle = world.log().await[0]["id"].as_str().unwrap().to_owned();
+        called.receive(&called.signed("msg_late", &claimed(&handle, &job.key.0, &first))).await;
+        world.set_faults(&["get-503=1"]).await;
+        for _ in 0..10 {
+            tick_of(&engine).await.unwrap();
+            world.advance(MINUTE);
+        }
+        let job = world.job().await;
+        assert!(job.has_heard_of(&handle), "{job:?}");
+        assert!(called.queued().await.is_empty());
+        world.set_faults(&[]).await;
+        world.advance(MINUTE * 6);
+        tick_of(&engine).await.unwrap();
+        let job = world.job().await;
+        assert_eq!(job.state, if park { State::Recovered } else { State::Consumed });
+        assert_eq!((job.handles[0].attempt, world.hands.count()), (1, 1));
+    }
+}

@@ -142,7 +142,12 @@ async fn forged_and_foreign_events_cause_nothing() {
     // While a create is in doubt, a batch job is asked for once: it might be ours. This one isn't there.
     let answer = called.receive(&called.signed("msg_b", &batch)).await;
     assert_eq!(answer.received, Received::Event(Outcome::Queued("batches/foreign".to_owned())));
+    for n in 0..100 {
+        let answer = called.receive(&called.signed(&format!("msg_b{n}"), &batch)).await;
+        assert_eq!(answer.received, Received::Event(Outcome::Unknown));
+    }
     called.tick().await;
+    assert_eq!((called.world.requests("batch-get").await, called.strays("batches/foreign").await), (1, 101));
     assert_eq!(called.world.job().await.rev, job.rev);
 }
 

@@ -61,15 +61,83 @@ fn an_event_before_the_creates_own_answer_is_kept_for_when_that_stays_away() {
 }
 
 #[test]
-fn only_the_create_in_doubt_is_heard_of_and_of_few_handles() {
+fn only_a_reservations_own_nonce_is_heard_and_of_few_handles() {
     let (mut life, first) = Life::unclear();
     assert!(!hear(&mut life, "v1_a", "guessed") && !hear(&mut life, "v1_a", ""));
-    let heard: Vec<bool> = (0..9).map(|n| hear(&mut life, &format!("v1_{n}"), &first.nonce)).collect();
-    assert_eq!(heard.iter().filter(|heard| **heard).count(), 4);
+    let heard: Vec<bool> = (0..20).map(|n| hear(&mut life, &format!("v1_{n}"), &first.nonce)).collect();
+    assert_eq!(heard.iter().filter(|heard| **heard).count(), 8);
     assert!(!hear(&mut life, "v1_0", &first.nonce), "once is enough");
     let (mut life, id) = Life::submitted();
     let nonce = life.job.nonce.clone();
-    assert!(!hear(&mut life, "v1_b", &nonce) && !hear(&mut life, &id, &nonce), "nothing is in doubt");
+    assert!(!hear(&mut life, &id, &nonce), "it is on record");
+    life.finish(&id);
+    assert!(!hear(&mut life, "v1_b", &nonce), "it has its result");
+}
+
+#[test]
+fn whatever_a_job_waits_for_it_waits_for_what_was_heard_first_and_then_for_that_again() {
+    let soon = |life: &Life| Some(life.at.plus(SECOND * 10));
+    // Before it is sent again.
+    let (mut life, first) = Life::unclear();
+    life.pass_grace();
+    let due = life.job.due_at;
+    assert!(hear(&mut life, "v1_a", &first.nonce));
+    let mut denied = life.clone();
+    life.until_due();
+    assert_eq!(life.step(), Action::Prove);
+    life.with(|job, now| job.reserve(Ticket { nonce: "n".to_owned(), holder: "h".to_owned() }, now));
+    assert_eq!((life.job.state, life.job.attempts), (State::Retryable, 1), "nothing is sent meanwhile");
+    while !denied.job.heard.is_empty() {
+        denied.until_due();
+        denied.with(|job, now| job.heard_not_shown("v1_a", true, now));
+    }
+    assert_eq!(denied.job.due_at, due);
+    assert_eq!(denied.reserve().attempt, 2);
+    // A dead letter, which is due at no time.
+    let mut life = Life::parking_what_is_unclear();
+    let first = life.reserve();
+    assert!(life.doubt(&first));
+    life.pass_grace();
+    assert_eq!((life.job.state, life.job.due_at), (State::Parked, None));
+    assert!(hear(&mut life, "v1_a", &first.nonce));
+    assert_eq!(life.job.due_at, soon(&life));
+    life.until_due();
+    assert_eq!(life.step(), Action::Prove);
+    let mut shown = life.clone();
+    life.with(|job, now| job.heard_wrongly("v1_a", now));
+    assert_eq!((life.job.state, life.job.due_at), (State::Parked, None));
+    assert!(shown.bring(&first, "v1_a"));
+    shown.finish("v1_a");
+    shown.with(|job, now| job.consumed(now));
+    assert_eq!(shown.job.state, State::Recovered);
+    // One that runs: its own looks go on beside.
+    let (mut life, first, second) = Life::sent_again();
+    let id = life.accepted(&second);
+    assert!(hear(&mut life, "v1_a", &first.nonce));
+    assert_eq!(life.job.due_at, soon(&life));
+    life.until_due();
+    assert_eq!(life.step(), Action::Look(vec![id.clone()]));
+    life.with(|job, now| job.heard_not_shown("v1_a", false, now));
+    life.with(|job, now| job.still_running(&id, now));
+    assert!(life.job.due_at > Some(life.at) && life.job.due_at <= Some(life.at.plus(SECOND * 15)));
+}
+
+#[test]
+fn rare_polling_does_not_hold_up_what_was_heard() {
+    let (mut life, first) = Life::unclear();
+    (life.policy.poll_min, life.policy.poll_max) = (HOUR, HOUR);
+    assert!(hear(&mut life, "v1_a", &first.nonce));
+    assert_eq!(life.job.due_at, Some(life.at.plus(SECOND * 10)));
+}
+
+#[test]
+fn a_refusal_settles_what_was_heard_of_it_and_nothing_else() {
+    let (mut life, first, second) = Life::sent_again();
+    assert!(hear(&mut life, "v1_old", &first.nonce) && hear(&mut life, "v1_new", &second.nonce));
+    assert!(life.give_back(&second));
+    assert!(life.job.has_heard_of("v1_old") && !life.job.has_heard_of("v1_new"));
+    life.until_due();
+    assert_eq!(life.step(), Action::Prove);
 }
 
 #[test]

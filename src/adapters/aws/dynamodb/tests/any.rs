@@ -71,8 +71,8 @@ fn job() -> impl Strategy<Value = Item> {
     let mode = prop::sample::select(vec![Mode::Interaction, Mode::Call, Mode::Batch]);
     let moment = (time(), state(), any::<u32>(), maybe(text()));
     let moment = moment.prop_map(|(at, state, attempt, class)| Moment(at, state, attempt, class));
-    let heard =
-        (text(), text(), time(), any::<u32>()).prop_map(|(id, nonce, at, polls)| Heard { id, nonce, at, polls });
+    let heard = (text(), text(), time(), any::<u32>(), maybe(time()))
+        .prop_map(|(id, nonce, at, polls, otherwise)| Heard { id, nonce, at, polls, otherwise });
     let (doubtful, heard) = (prop::collection::vec((any::<u32>(), text()), 0..3), prop::collection::vec(heard, 0..3));
     let lists = (prop::collection::vec(handle(), 0..4), prop::collection::vec(moment, 0..5), doubtful, heard);
     let texts = prop::array::uniform5(text());
