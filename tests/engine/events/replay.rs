@@ -58,11 +58,26 @@ async fn other_events_of_a_job_that_is_over_cause_no_look() {
     let (called, job) = submitted().await;
     for (id, gets) in [("msg_a", 1), ("msg_b", 1), ("msg_c", 1)] {
         let answer = called.receive(&called.signed(id, &completed(&job.handles[0].id))).await;
-        assert_eq!(answer.status, 200);
+        let is_over = matches!(answer.received, Received::Event(Outcome::Over(_)));
+        assert_eq!((answer.status, is_over), (200, id != "msg_a"), "{answer:?}");
         called.tick().await;
         assert_eq!(called.world.requests("get").await, gets, "{id}");
     }
     assert!(called.queued().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn somebody_elses_batch_is_counted_and_not_asked_for_while_no_create_is_in_doubt() {
+    let (called, _) = submitted().await;
+    for n in 1..=3 {
+        let event = json!({"type": "batch.succeeded", "data": {"id": "batches/foreign"}});
+        let answer = called.receive(&called.signed(&format!("msg_{n}"), &event)).await;
+        assert_eq!((answer.status, answer.received), (200, Received::Event(Outcome::Unknown)));
+        assert_eq!(called.strays("batches/foreign").await, n);
+    }
+    assert!(called.queued().await.is_empty());
+    called.tick().await;
+    assert_eq!(called.world.requests("batch-get").await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
