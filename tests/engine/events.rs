@@ -1,8 +1,11 @@
 //! Events of Gemini's instead of polls: an HTTP receiver beside the engines, on the same data folder.
 
 mod batches;
+mod cut;
 mod early;
+mod keys;
 mod replay;
+mod steps;
 mod whole;
 
 use std::sync::Arc;

@@ -1,7 +1,12 @@
 //! The webhook function at its edges, and an event from it to the worker.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::post;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::join_all;
@@ -15,7 +20,7 @@ use sha2::Sha256;
 
 use super::emulator::proxy::{Answer, Verdict};
 use super::key;
-use super::world::{World, batch, failed, invoke};
+use super::world::{World, batch, eventually, failed, invoke};
 
 const SECRET: &str = "whsec_YSBzZWNyZXQgdGhhdCBvbmx5IHRlc3RzIGtub3c=";
 const OTHER: &str = "whsec_YW5vdGhlciBzZWNyZXQgb2Ygbm9ib2R5J3M=";
@@ -94,6 +99,46 @@ async fn an_event_goes_through_the_queue_to_the_worker_in_every_format() {
         // Once more: a duplicate, and no work.
         let again = invoke(&webhook, Webhook, &event, MINUTE).await.unwrap();
         assert_eq!((again["statusCode"].as_u64(), world.queued().await.len()), (Some(200), 0));
+    }
+}
+
+type Got = Arc<Mutex<Option<Value>>>;
+
+/// An event that the simulator signs with Gemini's own keys, as API Gateway passes it on, and the URL it was sent to.
+async fn signed_by_gemini(world: &World) -> (Value, String) {
+    async fn keep(State(got): State<Got>, headers: HeaderMap, body: String) {
+        let headers = headers.iter().map(|(name, value)| (name.to_string(), json!(value.to_str().unwrap())));
+        let event = json!({"version": "2.0", "headers": Value::from_iter(headers), "body": body,
+            "isBase64Encoded": false, "requestContext": {"http": {"method": "POST", "path": "/webhook"}}});
+        *got.lock().unwrap() = Some(event);
+    }
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let got = Got::default();
+    let app = Router::new().route("/hook", post(keep)).with_state(Arc::clone(&got));
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let body = json!({"model": "m", "input": "x", "background": true, "webhook_config": {"uris": [url]}});
+    world.sim.send(reqwest::Method::POST, "/v1beta/interactions", Some(&body)).await.unwrap();
+    eventually("the event comes", async || got.lock().unwrap().is_some()).await;
+    let event = got.lock().unwrap().take().unwrap();
+    (event, url)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn geminis_own_keys_are_where_the_settings_say_and_tokens_for_whom_they_say() {
+    let world = with_secret().await;
+    let faults = json!({"event-jwt": 1});
+    world.sim.send(reqwest::Method::PUT, "/simulator/faults", Some(&faults)).await.unwrap();
+    let (event, url) = signed_by_gemini(&world).await;
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nowhere = format!("http://{nowhere}/keys.json");
+    for (status, setting) in [
+        (503, ("GLEANER_WEBHOOK_KEYS", nowhere.as_str())),
+        (401, ("GLEANER_WEBHOOK_AUDIENCE", "https://example.test/other")),
+        (200, ("GLEANER_WEBHOOK_AUDIENCE", url.as_str())),
+    ] {
+        let answer = invoke(&world.process_with(Webhook, &[setting]), Webhook, &event, MINUTE).await.unwrap();
+        assert_eq!(answer["statusCode"], status, "{setting:?}: {answer}");
     }
 }
 

@@ -57,8 +57,16 @@ impl World {
 
     /// A process of a function.
     pub fn process(&self, function: Function) -> Service {
+        self.process_with(function, &[])
+    }
+
+    /// A process of a function with more settings.
+    pub fn process_with(&self, function: Function, more: &[(&str, &str)]) -> Service {
         let base_url = self.sim.running.base_url();
         let variable = |name: &str| {
+            if let Some((_, value)) = more.iter().find(|(own, _)| *own == name) {
+                return Some((*value).to_owned());
+            }
             let value = match name {
                 "_HANDLER" => function.handler(),
                 "GLEANER_TABLE" => &self.table,

@@ -4,6 +4,8 @@ use gleaner::domain::job::State;
 use gleaner::simulator::Config;
 
 use super::{Asks, Called, claimed};
+use crate::books::rows;
+use crate::runs::plain::{in_parts_of, land_run};
 use crate::world::{GRACE, HOUR, MINUTE, Maker, eventually, text, tick_of};
 
 /// A world whose only create is answered nine hours late.
@@ -21,6 +23,8 @@ async fn an_event_before_the_creates_own_answer_attaches_its_handle() {
         let engine = world.engine.clone();
         async move { tick_of(&engine).await }
     });
+    // Else the other one may be who sends it.
+    eventually("Gemini has accepted it", async || world.accepted().await == 1).await;
     let other = called.second();
     eventually("the event's work is done by another process", async || {
         tick_of(&other).await.unwrap();
@@ -161,5 +165,39 @@ async fn failing_looks_lose_no_handle_whatever_the_job_waits_for() {
         let job = world.job().await;
         assert_eq!(job.state, if park { State::Recovered } else { State::Consumed });
         assert_eq!((job.handles[0].attempt, world.hands.count()), (1, 1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batchs_event_before_the_creates_own_answer_is_known_by_its_nonce_or_its_name() {
+    for asks in [Asks::Each, Asks::Registered] {
+        let config = Config { polls_until_done: 0, late: HOUR * 9, ..Config::default() };
+        let maker = Maker { http_timeout: HOUR, ..in_parts_of(10) };
+        let called = Called::with(&["create-delay=1"], config, asks, maker).await;
+        let world = &called.world;
+        let run = land_run(world, rows(10)).await;
+        let sender = tokio::spawn({
+            let engine = world.engine.clone();
+            // It is cut into parts before it is sent.
+            async move {
+                for _ in 0..3 {
+                    tick_of(&engine).await.unwrap();
+                }
+            }
+        });
+        eventually("Gemini has accepted it", async || world.accepted().await == 1).await;
+        let other = called.second();
+        eventually("another process has the output", async || {
+            tick_of(&other).await.unwrap();
+            world.progress(&run).await.is_over()
+        })
+        .await;
+        // The answer comes, and is no news.
+        world.advance(HOUR * 9);
+        sender.await.unwrap();
+        let progress = world.progress(&run).await;
+        assert_eq!((progress.tally.consumed, progress.tally.possible_duplicates), (10, 0), "{asks:?}");
+        assert_eq!((world.accepted().await, world.requests("batch-create").await), (1, 1), "{asks:?}");
+        assert_eq!(world.requests("batch-list").await, 0, "{asks:?}: nothing was looked for");
     }
 }

@@ -1,14 +1,14 @@
 //! One event many times, broken off anywhere, forged, foreign.
 
-use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::join_all;
 use gleaner::app::webhook::{Received, receive};
 use gleaner::domain::job::{Job, State};
-use gleaner::domain::webhook::{Outcome, Request};
+use gleaner::domain::webhook::Outcome;
 use serde_json::json;
 
+use super::cut::{End, broken_off};
 use super::{Asks, Called, SECRET, claimed, completed, sign};
 use crate::world::{KEY, LEASE, text};
 
@@ -58,52 +58,56 @@ async fn other_events_of_a_job_that_is_over_cause_no_look() {
     let (called, job) = submitted().await;
     for (id, gets) in [("msg_a", 1), ("msg_b", 1), ("msg_c", 1)] {
         let answer = called.receive(&called.signed(id, &completed(&job.handles[0].id))).await;
-        assert_eq!(answer.status, 200);
+        let is_over = matches!(answer.received, Received::Event(Outcome::Over(_)));
+        assert_eq!((answer.status, is_over), (200, id != "msg_a"), "{answer:?}");
         called.tick().await;
         assert_eq!(called.world.requests("get").await, gets, "{id}");
     }
     assert!(called.queued().await.is_empty());
 }
 
-/// Polls `request`'s taking at most `polls` times, then drops it where it stands. True: it came to its end.
-async fn broken_off(called: &Called, request: &Request, polls: usize) -> bool {
-    let mut taking = Box::pin(receive(&called.reception, request));
-    let mut left = polls;
-    std::future::poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(false);
-        }
-        left -= 1;
-        taking.as_mut().poll(context).map(|_| true)
-    })
-    .await
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn somebody_elses_batch_is_counted_and_not_asked_for_while_no_create_is_in_doubt() {
+    let (called, _) = submitted().await;
+    for n in 1..=3 {
+        let event = json!({"type": "batch.succeeded", "data": {"id": "batches/foreign"}});
+        let answer = called.receive(&called.signed(&format!("msg_{n}"), &event)).await;
+        assert_eq!((answer.status, answer.received), (200, Received::Event(Outcome::Unknown)));
+        assert_eq!(called.strays("batches/foreign").await, n);
+    }
+    assert!(called.queued().await.is_empty());
+    called.tick().await;
+    assert_eq!(called.world.requests("batch-get").await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crash_anywhere_between_the_steps_loses_nothing() {
-    let (mut polls, mut crashes) = (1, 0);
-    loop {
-        let (called, job, handle) = unclear().await;
-        let body = claimed(&handle, &job.key.0, &job.nonce);
-        let ended = broken_off(&called, &called.signed("msg_a", &body), polls).await;
-        crashes += usize::from(!ended);
-        // Gemini sends it again: at once, and after the lease.
-        let at_once = called.receive(&called.signed("msg_a", &body)).await;
-        assert!([200, 503].contains(&at_once.status), "{at_once:?}");
-        called.world.advance(Duration::from_secs(31));
-        let later = called.receive(&called.signed("msg_a", &body)).await;
-        assert_eq!(later.status, 200, "after {polls} polls: {later:?}");
-        called.world.advance(LEASE);
-        called.tick().await;
-        assert_eq!(called.world.state().await, State::Consumed, "after {polls} polls");
-        called.world.hands.assert_each(1);
-        assert_eq!((called.world.hands.count(), called.world.requests("create").await), (1, 1));
-        if ended {
-            break;
+async fn a_crash_before_or_after_any_call_loses_nothing() {
+    let mut calls = 0;
+    for end in [End::Before, End::After] {
+        for at in 1.. {
+            let (called, job, handle) = unclear().await;
+            let body = claimed(&handle, &job.key.0, &job.nonce);
+            let request = called.signed("msg_a", &body);
+            let broken = broken_off(&called, &request, at, end).await;
+            // Gemini sends it again: at once, and after the lease.
+            let at_once = called.receive(&request).await;
+            assert!([200, 503].contains(&at_once.status), "{at_once:?}");
+            called.world.advance(Duration::from_secs(31));
+            let later = called.receive(&called.signed("msg_a", &body)).await;
+            assert_eq!(later.status, 200, "{end:?} call {at}: {later:?}");
+            called.world.advance(LEASE);
+            called.tick().await;
+            assert_eq!(called.world.state().await, State::Consumed, "{end:?} call {at}");
+            called.world.hands.assert_each(1);
+            assert_eq!((called.world.hands.count(), called.world.requests("create").await), (1, 1));
+            if !broken {
+                break;
+            }
+            calls += 1;
         }
-        polls += 1;
     }
-    assert!(crashes >= 3, "{crashes}: each call to the ledger and the queue is one");
+    // It is taken, its job is read, the work is queued, it is handled.
+    assert_eq!(calls, 2 * 4);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

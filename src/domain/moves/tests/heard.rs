@@ -183,3 +183,31 @@ fn few_nonces_are_kept_however_often_a_create_stays_in_doubt() {
     let kept: Vec<u32> = nonces.iter().filter_map(|nonce| life.job.attempt_of(nonce)).collect();
     assert_eq!(kept, [17, 18, 19, 20]);
 }
+
+#[test]
+fn what_a_look_contradicts_is_forgotten_and_nothing_else_is() {
+    let (mut life, first) = Life::unclear();
+    let grace_ends = life.job.due_at;
+    assert!(hear(&mut life, "v1_a", &first.nonce) && hear(&mut life, "v1_b", &first.nonce));
+    life.with(|job, now| job.heard_wrongly("v1_a", now));
+    let heard: Vec<&str> = life.job.heard.iter().map(|heard| heard.id.as_str()).collect();
+    assert_eq!(heard, ["v1_b"]);
+    assert!(!life.with(|job, now| job.end_grace(now)), "the other one is still asked for");
+    life.with(|job, now| job.heard_wrongly("v1_b", now));
+    assert_eq!((life.job.heard.len(), life.job.due_at), (0, grace_ends), "the policy decides when it would have");
+}
+
+#[test]
+fn each_handle_is_heard_of_once_and_the_next_look_is_for_the_one_that_is_due_first() {
+    let (mut life, first) = Life::unclear();
+    assert!(hear(&mut life, "v1_a", &first.nonce) && !hear(&mut life, "v1_a", &first.nonce));
+    assert_eq!(life.job.heard.len(), 1);
+    for _ in 0..4 {
+        life.until_due();
+        life.with(|job, now| job.heard_not_shown("v1_a", false, now));
+    }
+    let soon = life.at.plus(life.policy.poll_min);
+    assert!(life.job.due_at > Some(soon), "it was asked for often");
+    assert!(hear(&mut life, "v1_b", &first.nonce));
+    assert_eq!(life.job.due_at, Some(soon));
+}
