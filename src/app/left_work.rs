@@ -11,9 +11,6 @@ use crate::ports::queue::{Message, Queue};
 /// How many messages are taken at once.
 const PAGE: usize = 64;
 
-/// How often a message is received at most, as in the work queue of a stack. What it names is found by polling too.
-const RECEIVES: u32 = 5;
-
 /// What was done of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Followed {
@@ -61,20 +58,19 @@ pub async fn do_left_work(engine: &Engine, until: Millis) -> Result<Followed, Tr
 async fn do_one(engine: &Engine, queue: &dyn Queue, message: &Message, until: Millis) -> Result<bool, Trouble> {
     let mut consumed = false;
     match serde_json::from_str::<Work>(&message.body) {
-        Ok(named) => match work(engine, None, &named, until).await {
+        // There is no inbox in a data folder.
+        Ok(named) if !matches!(named, Work::Inbox(_)) => match work(engine, None, &named, until).await {
             Ok(news) => consumed = news,
-            // Others may have it after its time; what needs a person is met again by the next start at once.
+            // What needs a person is met again by the next start at once.
             Err(stop @ Trouble::NeedsPerson(_)) => {
                 queue.release(message).await?;
                 return Err(stop);
             }
-            Err(passing) if message.receives < RECEIVES => return Err(passing),
-            Err(passing) => {
-                error!(work = ?named, error = %passing, "tried {RECEIVES} times, and given up; it is polled")
-            }
+            // It comes again, until its job is settled in this way or another.
+            Err(passing) => return Err(passing),
         },
         // It would be as unreadable the next time, and says nothing that the ledger's own looks don't find.
-        Err(error) => error!(body = message.body, %error, "a message of the work queue names no work: dropped"),
+        _ => error!(body = message.body, "a message of the work queue names no work that can be done here: dropped"),
     }
     for deleted in queue.delete(std::slice::from_ref(message)).await {
         deleted?;

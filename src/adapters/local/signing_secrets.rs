@@ -83,7 +83,7 @@ fn read(path: &Path) -> Result<Keyring, KeysError> {
     if is_open_to_others(&metadata) {
         return Err(needs_person(format!(
             "holds signing secrets, and others than its owner may read or change it.\nMake it its owner's alone: \
-             chmod 600 '{}'\nIf others are on this machine, rotate the secrets afterwards: gleaner webhook rotate --now",
+             chmod 600 '{}'\nIf others are on this machine, rotate the secrets afterwards (`webhook rotate --now`)",
             path.display()
         )));
     }

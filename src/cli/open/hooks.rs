@@ -1,7 +1,9 @@
 //! What webhooks are seen to with, and what events are received with.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Context, client, keys, settings, stack, unopened};
 use crate::adapters::gemini::HttpPublicKeys;
@@ -14,6 +16,10 @@ use crate::cli::outcome::Stop;
 use crate::ports::clock::Clock;
 use crate::ports::webhook_keys::SigningSecrets;
 use crate::ports::webhooks::Webhooks;
+
+/// How long one waits for another command to end that changes secrets, and how long between two looks.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+const NAP: Duration = Duration::from_millis(50);
 
 /// What the webhooks of a data folder or a stack are seen to with.
 #[derive(Debug)]
@@ -39,6 +45,26 @@ impl Hooks {
     pub(in crate::cli) fn make_place(&self) -> Result<(), Stop> {
         let Some(data) = &self.folder else { return Ok(()) };
         DataFolder::open(data, self.clock.now()).map(drop).map_err(|error| unopened(data, error))
+    }
+
+    /// Waits until no other command changes the secrets of this data folder, and keeps others off until the lock is dropped,
+    /// Gemini's own answer included: whose secret is the newer one is known only then. A stack has no such lock.
+    pub(in crate::cli) async fn alone(&self) -> Result<Option<File>, Stop> {
+        let Some(data) = &self.folder else { return Ok(None) };
+        let path = data.join("webhook-secrets.lock");
+        let blocked = |error: std::io::Error| Stop::Person(format!("{} can't be locked: {error}", path.display()));
+        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(blocked)?;
+        for _ in 0..LONGEST_WAIT.as_millis() / NAP.as_millis() {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(file)),
+                Err(TryLockError::WouldBlock) => self.clock.sleep(NAP).await,
+                Err(TryLockError::Error(error)) => return Err(blocked(error)),
+            }
+        }
+        Err(Stop::Person(format!(
+            "another command has been changing the webhooks' secrets in {} for long",
+            data.display()
+        )))
     }
 }
 

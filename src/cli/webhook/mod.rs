@@ -72,6 +72,11 @@ async fn find(context: &Context, hooks: &Hooks, id: Option<&str>, command: &str)
             "several webhooks are registered with {url}. Name one of them: {}",
             several.iter().map(|webhook| plain(&webhook.id)).collect::<Vec<_>>().join(", ")
         ))),
+        (Err(none), None) if none.is_empty() && kept.is_empty() => Err(Stop::Usage(format!(
+            "no webhook of ours is known here. Name one of `{list}`, or register one:\n  {}\n  {}",
+            see(context, &format!("webhook {command} ID")),
+            see(context, "webhook register https://...")
+        ))),
         (Err(_), None) => Err(Stop::Usage(format!(
             "which webhook? Name one of `{list}`, or set GLEANER_WEBHOOK_URL to the URL of yours:\n  {}",
             see(context, &format!("webhook {command} ID"))

@@ -45,13 +45,13 @@ pub(super) async fn register(context: &Context, args: &Register) -> Result<Exit,
         ));
     }
     match ours.is_empty() {
-        true => make(context, &hooks, url, args).await,
+        true => keep::to_its_end(context, make(context, &hooks, url, args)).await,
         false => look_after(context, &hooks, ours, args).await,
     }
 }
 
 async fn make(context: &Context, hooks: &Hooks, url: &str, args: &Register) -> Result<Exit, Stop> {
-    keep::prove(hooks).await?;
+    let _alone = keep::prove(hooks).await?;
     let events: Vec<String> =
         if args.events.is_empty() { EVENTS.map(str::to_owned).to_vec() } else { args.events.clone() };
     let made = hooks.gemini.register(url, &events, args.name.as_deref()).await;

@@ -18,9 +18,13 @@ const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Has Gemini make a new secret, and keeps it.
 pub(super) async fn rotate(context: &Context, args: &Rotate) -> Result<Exit, Stop> {
+    keep::to_its_end(context, rotate_it(context, args)).await
+}
+
+async fn rotate_it(context: &Context, args: &Rotate) -> Result<Exit, Stop> {
     let hooks = open::hooks(context).await?;
     let webhook = find(context, &hooks, args.id.as_deref(), "rotate").await?;
-    keep::prove(&hooks).await?;
+    let _alone = keep::prove(&hooks).await?;
     let (revoke, until) =
         if args.now { (Revoke::AtOnce, hooks.clock.now()) } else { (Revoke::InADay, hooks.clock.now().plus(A_DAY)) };
     let rotated = hooks.gemini.rotate(&webhook.id, revoke).await;
@@ -38,11 +42,22 @@ pub(super) async fn rotate(context: &Context, args: &Rotate) -> Result<Exit, Sto
     })?;
     let secrets = ring.valid_of(&webhook.id, hooks.clock.now());
     let ends = (secrets > 1).then(|| until.to_string());
-    context.console.tell(&json!({"webhook": webhook.id, "secrets": secrets, "older_until": ends}))?;
-    let older = match ends {
+    let unnamed = ring.nameless();
+    context
+        .console
+        .tell(&json!({"webhook": webhook.id, "secrets": secrets, "older_until": ends, "unnamed_secrets": unnamed}))?;
+    let mut older = match ends {
         Some(ends) => format!("Older ones are good until {ends}."),
-        None => "No older one is good any more.".to_owned(),
+        None => "No older one of it is good any more.".to_owned(),
     };
+    if unnamed > 0 {
+        older = format!(
+            "{older}\n{} there {} of no webhook that is known here, and good as before. If one was of this webhook,\n\
+             take it out by hand.",
+            count(unnamed as u64, "secret"),
+            if unnamed == 1 { "is" } else { "are" }
+        );
+    }
     context.console.say(&format!("The new secret of {} is kept in {}.\n{older}", plain(&webhook.id), hooks.kept_in))?;
     Ok(Exit::Done)
 }
@@ -73,6 +88,10 @@ fn again(context: &Context, id: &str, now: bool) -> String {
 
 /// Deletes a webhook, and then its secrets.
 pub(super) async fn delete(context: &Context, args: &Delete) -> Result<Exit, Stop> {
+    keep::to_its_end(context, delete_it(context, args)).await
+}
+
+async fn delete_it(context: &Context, args: &Delete) -> Result<Exit, Stop> {
     let hooks = open::hooks(context).await?;
     let id = bare(&args.id);
     let kept = hooks.secrets.read().await?.of(id);
@@ -93,6 +112,7 @@ pub(super) async fn delete(context: &Context, args: &Delete) -> Result<Exit, Sto
     let removed = if kept == 0 {
         0
     } else {
+        let _alone = hooks.alone().await?;
         let changed = keep::change(&hooks, |ring| ring.remove(id)).await;
         let (_, removed) = changed.map_err(|error| {
             Stop::Person(format!(

@@ -106,8 +106,8 @@ async fn a_crash_before_or_after_any_call_loses_nothing() {
             calls += 1;
         }
     }
-    // It is taken, its job is read, the work is queued, it is handled.
-    assert_eq!(calls, 2 * 4);
+    // It is taken, its job is read and told of the handle, the work is queued, it is handled.
+    assert_eq!(calls, 2 * 5);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -142,40 +142,24 @@ async fn sent_twice() -> (Called, String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_that_could_not_be_done_comes_again_and_what_is_done_does_not() {
+async fn what_could_not_be_asked_for_is_asked_for_again_and_what_names_no_work_is_dropped() {
     let (called, handle, nonce) = sent_twice().await;
     let key = called.world.job().await.key.0;
     called.receive(&called.signed("msg_a", &claimed(&handle, &key, &nonce))).await;
     let cut_off = Engine { left_work: Some(Arc::new(called.queue.clone())), ..called.world.unreachable() };
     tick_of(&cut_off).await.unwrap();
-    assert_eq!(called.world.job().await.handles.len(), 1, "nobody could ask for it");
-    called.tick().await;
-    assert_eq!(called.world.job().await.handles.len(), 1, "the message is hidden for two minutes");
+    let job = called.world.job().await;
+    assert!(job.handles.len() == 1 && job.has_heard_of(&handle), "nobody could ask for it: {job:?}");
+    assert_eq!(waiting(&called), 0, "what is to be asked for is in the ledger");
     called.world.advance(LEASE);
     called.tick().await;
     let job = called.world.job().await;
     assert_eq!((job.state, job.handles.len()), (State::Consumed, 2), "{job:?}");
-    called.world.advance(LEASE);
-    assert!(called.queued().await.is_empty(), "it is done");
-    called.queue.send(&["{".to_owned(), json!({"unknown": 1}).to_string()]).await;
+    let inbox = json!({"inbox": {"name": "a.jsonl", "version": "v", "bytes": 1}});
+    called.queue.send(&["{".to_owned(), json!({"unknown": 1}).to_string(), inbox.to_string()]).await;
     called.tick().await;
     called.world.advance(LEASE);
     assert!(called.queued().await.is_empty(), "what names no work is dropped");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_that_fails_five_times_is_left_to_polling() {
-    let (called, handle, nonce) = sent_twice().await;
-    let key = called.world.job().await.key.0;
-    called.receive(&called.signed("msg_a", &claimed(&handle, &key, &nonce))).await;
-    let cut_off = Engine { left_work: Some(Arc::new(called.queue.clone())), ..called.world.unreachable() };
-    for n in 1..=5 {
-        assert_eq!(waiting(&called), 1, "received {n} times");
-        tick_of(&cut_off).await.unwrap();
-        called.world.advance(LEASE);
-    }
-    assert_eq!(waiting(&called), 0);
-    assert_eq!(called.world.state().await, State::Submitted);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
