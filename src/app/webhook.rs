@@ -12,6 +12,7 @@ mod take;
 mod verify;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use tracing::{error, info, warn};
@@ -48,6 +49,8 @@ pub struct Reception {
     pub audience: Option<String>,
     /// The rules of a job's life: an event may be the first that is heard of a handle.
     pub policy: Policy,
+    /// How late the ledger may find a handle that was just written down: an event may come as early.
+    pub handles_lag: Duration,
 }
 
 /// What became of a request.

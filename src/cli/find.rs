@@ -31,6 +31,10 @@ pub async fn find(engine: &Engine, id: &str) -> Result<Item, Stop> {
     {
         return Ok(item);
     }
+    // A handle that events named, and no job has.
+    if let Some(item) = get(engine, &ItemId::stray(id)).await? {
+        return Ok(item);
+    }
     if let Some(short) = Shortened::read(id)
         && let Some(intake) = by_sha256(engine, short.start).await?
         && let Some(item) = get(engine, &short.whole(&intake.sha256)).await?

@@ -26,6 +26,10 @@ use crate::ports::queue::Queue;
 /// writes, tried again for a while.
 const MARGIN: Duration = Duration::from_secs(20);
 
+/// How late the table's index may show a handle: no document bounds it, and it is milliseconds as a rule. Only an event of
+/// an unknown handle waits for it.
+const HANDLES_LAG: Duration = Duration::from_millis(300);
+
 /// Why Gemini can't be asked.
 #[derive(Debug, Error)]
 pub enum NoGemini {
@@ -96,6 +100,7 @@ impl Service {
                     public_keys: Arc::new(public_keys),
                     audience: settings.webhook.audience.clone(),
                     policy: settings.policy.clone(),
+                    handles_lag: HANDLES_LAG,
                 });
             }
             Parts::None => {}

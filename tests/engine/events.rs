@@ -100,6 +100,7 @@ impl Called {
             public_keys: Arc::new(HttpPublicKeys::new(keys, clock).unwrap()),
             audience: None,
             policy: world.engine.settings.policy.clone(),
+            handles_lag: Duration::ZERO,
         };
         let seen = Arc::new(Seen::default());
         let desk = (reception.clone(), Arc::clone(&seen));

@@ -44,7 +44,10 @@ pub(super) async fn resolve(
     }
     let events = count_stray(reception, handle).await?;
     // Whoever writes a handle down looks for its stray after that, and here it is the other way round: one of the two sees
-    // the other.
+    // the other, if the ledger finds a handle as soon as it is written.
+    if !reception.handles_lag.is_zero() {
+        reception.clock.sleep(reception.handles_lag).await;
+    }
     if let Some(found) = by_handle(reception, handle, is_batch).await? {
         return Ok(found);
     }

@@ -106,6 +106,7 @@ pub async fn reception(context: &Context) -> Result<Reception, Stop> {
         public_keys: Arc::new(HttpPublicKeys::new(settings.webhook_keys(), Arc::clone(&clock))?),
         audience: settings.webhook.audience,
         policy: settings.policy,
+        handles_lag: Duration::ZERO,
         ids: Arc::new(SystemIds),
         clock,
     })

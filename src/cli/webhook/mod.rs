@@ -1,5 +1,6 @@
 //! `webhook`: the webhooks that are registered with Gemini, and their signing secrets.
 
+mod door;
 mod keep;
 mod look;
 mod register;

@@ -12,6 +12,8 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use serde_json::json;
 use tokio::sync::watch;
+
+use super::door::Door;
 use tracing::{Level, enabled};
 
 use crate::app::webhook::{self, Answer, Received, Reception};
@@ -64,7 +66,7 @@ pub(super) async fn serve(context: &Context, args: &Serve) -> Result<Exit, Stop>
         // An error means that the sender is gone, which is the end too.
         let _closed = closed.wait_for(|closing| *closing).await;
     };
-    let server = axum::serve(listener, routes(desk)).with_graceful_shutdown(shutdown);
+    let server = axum::serve(Door::new(listener, Arc::clone(&clock)), routes(desk)).with_graceful_shutdown(shutdown);
     let mut server = std::pin::pin!(async move { server.await });
     let url = format!("http://{address}/webhook");
     context.console.tell(&json!({"url": url}))?;
