@@ -39,6 +39,21 @@ fn the_simulator_knows_webhooks_as_gemini_does() {
     assert_eq!(folder.secrets(), [secrets[0].clone()]);
 }
 
+#[test]
+fn commands_at_once_lose_no_secret() {
+    let (folder, simulator) = (Folder::new(), Simulator::start(&[]));
+    let register = |n: usize| {
+        let url = format!("http://127.0.0.1:9/webhook-{n}");
+        folder.webhook(&simulator.base_url, &["register", &url]).exits(0);
+    };
+    std::thread::scope(|scope| {
+        for n in 0..6 {
+            scope.spawn(move || register(n));
+        }
+    });
+    assert_eq!(folder.secrets().len(), 6);
+}
+
 /// Polling can't be what finds the results.
 const RARELY: [(&str, &str); 2] = [("GLEANER_POLL_MIN", "1h"), ("GLEANER_POLL_MAX", "1h")];
 
