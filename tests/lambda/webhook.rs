@@ -240,3 +240,27 @@ async fn trouble_of_ours_is_answered_so_that_the_event_comes_again() {
     assert_eq!(world.names("results/").await, ["results/mine.json"]);
     assert_eq!(world.sim.get("/simulator/log").await["accepted"], 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_comes_before_the_index_shows_its_handle_is_not_lost() {
+    let world = with_secret().await;
+    let hour = [("GLEANER_POLL_MIN", "1h"), ("GLEANER_POLL_MAX", "1h")];
+    let tick = world.process_with(Tick, &hour);
+    let told = invoke(&tick, Tick, &json!({"jobs": [{"input": "x", "idempotency_key": "mine"}]}), MINUTE * 3).await;
+    assert_eq!(told.unwrap()["sent"], 1);
+    let handle = world.sim.get("/simulator/log").await["entries"][0]["id"].as_str().unwrap().to_owned();
+    // An index is behind its table for a moment.
+    let mut looks = 0;
+    world.proxy.judge(move |seen| {
+        looks += u32::from(seen.operation() == "Query");
+        let nothing = json!({"Items": [], "Count": 0, "ScannedCount": 0}).to_string();
+        match seen.operation() == "Query" && looks == 1 {
+            true => Verdict::Answer(Answer::new(200, "application/x-amz-json-1.0", nothing)),
+            false => Verdict::Pass,
+        }
+    });
+    let webhook = world.process(Webhook);
+    let answer = invoke(&webhook, Webhook, &request(SECRET, "msg_a", &completed(&handle)), MINUTE).await.unwrap();
+    assert_eq!(answer["statusCode"], 200, "{answer}");
+    assert_eq!(world.queued().await, [json!({"event": {"handle": handle, "job": "mine"}})]);
+}

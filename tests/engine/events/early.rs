@@ -201,3 +201,29 @@ async fn a_batchs_event_before_the_creates_own_answer_is_known_by_its_nonce_or_i
         assert_eq!(world.requests("batch-list").await, 0, "{asks:?}: nothing was looked for");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_of_an_earlier_create_that_is_not_shown_yet_is_not_dropped_while_the_next_is_in_doubt() {
+    let config = Config { polls_until_done: 0, hidden: GRACE + MINUTE, ..Config::default() };
+    let called = Called::with(&["create-drop=1", "get-404=1"], config, Asks::Not, Maker::default()).await;
+    let world = &called.world;
+    world.land(text("Twice.")).await;
+    called.tick().await;
+    let first = world.job().await.nonce;
+    world.advance(GRACE);
+    called.tick().await;
+    called.tick().await;
+    let job = world.job().await;
+    assert_eq!((job.attempts, job.state), (2, State::Unclear));
+    let handle = world.log().await[0]["id"].as_str().unwrap().to_owned();
+    let answer = called.receive(&called.signed("msg_late", &claimed(&handle, &job.key.0, &first))).await;
+    assert_eq!(answer.status, 200);
+    // Gemini doesn't show it for another minute.
+    called.tick().await;
+    for _ in 0..3 {
+        world.advance(MINUTE * 3);
+        called.tick().await;
+    }
+    let job = world.job().await;
+    assert_eq!((job.state, job.handles[0].attempt, world.requests("create").await), (State::Consumed, 1, 2), "{job:?}");
+}
