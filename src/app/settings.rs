@@ -256,10 +256,13 @@ fn bytes(source: Source<'_>, name: &'static str, into: &mut u64) -> Result<(), S
 fn url(source: Source<'_>, name: &'static str, into: &mut Option<String>) -> Result<(), SettingError> {
     let Some(value) = set(source, name) else { return Ok(()) };
     let why = match value.parse::<reqwest::Url>() {
+        Ok(url) if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() => {
+            Some("it must have no user name, password or # in it".to_owned())
+        }
         Ok(url) if url.scheme() == "https" && url.has_host() => None,
         Ok(url) if url.scheme() == "http" && url.host_str().is_some_and(is_this_machine) => None,
         Ok(_) => Some("it must be an https URL; http only for this machine".to_owned()),
-        Err(error) => Some(error.to_string()),
+        Err(error) => Some(format!("{error}; it must be like https://example.com/webhook")),
     };
     match why {
         None => *into = Some(value),
@@ -331,6 +334,8 @@ mod tests {
             ("GLEANER_PART_ROWS", "0"),
             ("GLEANER_WEBHOOK_URL", "example.test/hook"),
             ("GLEANER_WEBHOOK_URL", "http://example.test/hook"),
+            ("GLEANER_WEBHOOK_URL", "https://me:secret@example.test/hook"),
+            ("GLEANER_WEBHOOK_URL", "https://example.test/hook#here"),
             ("GLEANER_WEBHOOK_URL", "http://localhost.test/hook"),
             ("GLEANER_WEBHOOK_URL", "http://notlocalhost/hook"),
             ("GLEANER_WEBHOOK_KEYS", "file:///etc/passwd"),

@@ -221,7 +221,7 @@ fn check(simulate: &Simulate) -> Result<Checked, Stop> {
             ..Config::default()
         })
     } else {
-        Remote::Real(client(&settings, settings.base_url.clone(), keys()?)?)
+        Remote::Real(client(&settings, settings.base_url.clone(), keys(TRY)?)?)
     };
     Ok(Checked { settings, remote })
 }
@@ -244,17 +244,20 @@ fn settings(simulated: bool) -> Result<Settings, Stop> {
     read.map_err(|error: SettingError| Stop::Usage(error.to_string()))
 }
 
-fn keys() -> Result<Vec<ApiKey>, Stop> {
+/// How to do without a key.
+const TRY: &str = "To try things out without a key, add --simulate.";
+
+/// The API keys; `hint` tells how to do without.
+fn keys(hint: &str) -> Result<Vec<ApiKey>, Stop> {
     let given = environment("GEMINI_API_KEY").unwrap_or_default();
     let given = given.split(',').map(str::trim).filter(|key| !key.is_empty());
     let keys: Result<Vec<ApiKey>, _> = given.map(ApiKey::new).collect();
     let keys = keys.map_err(|error| Stop::Usage(format!("the setting GEMINI_API_KEY can't be used: {error}")))?;
     if keys.is_empty() {
-        return Err(Stop::Usage(
+        return Err(Stop::Usage(format!(
             "no API key is set. Make one at https://aistudio.google.com/apikey and set it:\n  \
-             export GEMINI_API_KEY=...\nTo try things out without a key, add --simulate."
-                .to_owned(),
-        ));
+             export GEMINI_API_KEY=...\n{hint}"
+        )));
     }
     Ok(keys)
 }

@@ -75,7 +75,11 @@ pub async fn hooks(context: &Context) -> Result<Hooks, Stop> {
     }
     check(context)?;
     let settings = settings(false)?;
-    let gemini = client(&settings, settings.base_url.clone(), keys()?)?;
+    let gemini = client(
+        &settings,
+        settings.base_url.clone(),
+        keys("To try webhooks out without one: gleaner webhook serve --help")?,
+    )?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let secrets = file(&context.data)?;
     Ok(Hooks {
