@@ -227,3 +227,50 @@ async fn an_event_of_an_earlier_create_that_is_not_shown_yet_is_not_dropped_whil
     let job = world.job().await;
     assert_eq!((job.state, job.handles[0].attempt, world.requests("create").await), (State::Consumed, 1, 2), "{job:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_of_a_handle_that_was_given_up_brings_its_result_at_once() {
+    let config = Config { polls_until_done: 0, hidden: HOUR * 2, ..Config::default() };
+    let mut maker = Maker::default();
+    maker.settings.max_attempts = 1;
+    let called = Called::with(&["get-404=1"], config, Asks::Not, maker).await;
+    let world = &called.world;
+    world.land(text("Hidden for long.")).await;
+    called.tick().await;
+    for _ in 0..2 {
+        world.skip().await;
+        called.tick().await;
+    }
+    let job = world.job().await;
+    assert_eq!((job.state, job.handles[0].fate), (State::Parked, gleaner::domain::job::Fate::GivenUp), "{job:?}");
+    world.advance(HOUR * 2);
+    called.receive(&called.signed("msg_a", &super::completed(&job.handles[0].id))).await;
+    called.tick().await;
+    assert_eq!((world.state().await, world.requests("create").await), (State::Recovered, 1), "a day before its look");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_gemini_denies_for_long_enough_is_forgotten_and_then_the_policy_decides() {
+    for fault in ["get-404=1", "get-403=1"] {
+        let config = Config { polls_until_done: 0, hidden: HOUR * 48, ..Config::default() };
+        let mut maker = Maker::default();
+        maker.settings.policy.unclear_grace = MINUTE;
+        let called = Called::with(&["create-drop=1", fault], config, Asks::Not, maker).await;
+        let world = &called.world;
+        world.land(text("Denied.")).await;
+        called.tick().await;
+        let job = world.job().await;
+        let handle = world.log().await[0]["id"].as_str().unwrap().to_owned();
+        called.receive(&called.signed("msg_a", &claimed(&handle, &job.key.0, &job.nonce))).await;
+        // What was accepted stays hidden; the next create is answered.
+        world.set_faults(&[]).await;
+        for minutes in 1..=16 {
+            called.tick().await;
+            let sent = world.requests("create").await;
+            assert!(minutes > 10 || sent == 1, "{fault}: sent again after {minutes} minutes");
+            world.advance(MINUTE);
+        }
+        let job = world.job().await;
+        assert_eq!((job.attempts, job.possible_duplicates, job.heard.len()), (2, 1, 0), "{fault}: {job:?}");
+    }
+}
