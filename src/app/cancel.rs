@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use tracing::warn;
 
 use super::batch::cancel::cancel_attempt;
+use super::batch::items::job as job_of;
 use super::consume;
 use super::engine::{Engine, Trouble};
+use super::follow::prove_heard;
 use super::look::{Seen, look_at};
 use super::report::every;
 use crate::domain::intake::Intake;
 use crate::domain::interaction::Standing;
 use crate::domain::item::{BadLine, Item};
-use crate::domain::job::{Fate, Handle, Job, MESSAGE_BYTES, State, clip};
+use crate::domain::job::{Fate, Handle, Heard, Job, MESSAGE_BYTES, State, clip};
 use crate::domain::moves::Now;
 use crate::ports::gemini::ReadError;
 use crate::ports::ledger::ReplaceError;
@@ -45,7 +47,19 @@ pub async fn cancel_job(engine: &Engine, job: Job, reason: &str) -> Result<Cance
     if job.state == State::Done {
         return Ok(Cancelled::AlreadyFinished);
     }
-    let mut left = Vec::new();
+    // What an event named runs at Gemini, too, if it is this job's.
+    let job = match job.heard.is_empty() {
+        true => job,
+        false => {
+            prove_heard(engine, &job).await?;
+            job_of(engine, &job.key).await?.unwrap_or(job)
+        }
+    };
+    if matches!(job.state, State::Consumed | State::Recovered) {
+        return Ok(Cancelled::AlreadyFinished);
+    }
+    let unproven = |heard: &Heard| (heard.id.clone(), "an event named it, and Gemini does not show it now".to_owned());
+    let mut left: Vec<(String, String)> = job.heard.iter().map(unproven).collect();
     let mut stopped = Vec::new();
     // A given-up one may still run, which is why it is looked at later.
     for handle in job.handles.iter().filter(|handle| matches!(handle.fate, Fate::Live | Fate::GivenUp)) {

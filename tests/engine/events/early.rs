@@ -1,5 +1,6 @@
 //! Events that come too early, too late, or for an earlier attempt.
 
+use gleaner::app::cancel::{Cancelled, cancel_job};
 use gleaner::domain::job::State;
 use gleaner::simulator::Config;
 
@@ -272,5 +273,27 @@ async fn what_gemini_denies_for_long_enough_is_forgotten_and_then_the_policy_dec
         }
         let job = world.job().await;
         assert_eq!((job.attempts, job.possible_duplicates, job.heard.len()), (2, 1, 0), "{fault}: {job:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_event_named_is_cancelled_with_its_job_or_told_as_left() {
+    for shown in [true, false] {
+        let config = Config { polls_until_done: 0, latency: HOUR * 9, ..Config::default() };
+        let called = Called::with(&["create-drop=1"], config, Asks::Not, Maker::default()).await;
+        let world = &called.world;
+        world.land(text("Cancelled.")).await;
+        called.tick().await;
+        let job = world.job().await;
+        let handle = world.log().await[0]["id"].as_str().unwrap().to_owned();
+        called.receive(&called.signed("msg_a", &claimed(&handle, &job.key.0, &job.nonce))).await;
+        world.set_faults(if shown { &[] } else { &["get-503=1"] }).await;
+        let outcome = cancel_job(&world.engine, world.job().await, "not needed").await.unwrap();
+        let stored = world.job().await;
+        assert_eq!(stored.state, State::Discarded);
+        match shown {
+            true => assert_eq!((outcome, world.requests("cancel").await), (Cancelled::Discarded, 1)),
+            false => assert!(matches!(&outcome, Cancelled::StillRemote(left) if left[0].0 == handle), "{outcome:?}"),
+        }
     }
 }
