@@ -3,7 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
+
+/// California's time, as a rule (POSIX): summer time from the second Sunday of March to the first of November, since 2007
+/// (<https://www.law.cornell.edu/uscode/text/15/260a>). No time zone data needs to be carried along for it.
+const PACIFIC: &str = "PST8PDT,M3.2.0,M11.1.0";
 
 /// A point in time: milliseconds since the Unix epoch, UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -30,7 +35,7 @@ impl Millis {
     #[must_use]
     pub fn next_pacific_midnight(self) -> Self {
         let next = jiff::Timestamp::from_millisecond(self.0)
-            .and_then(|now| now.in_tz("America/Los_Angeles"))
+            .and_then(|now| Ok(now.to_zoned_datetime(TimeZone::posix(PACIFIC)?)))
             .and_then(|local| local.tomorrow())
             .and_then(|tomorrow| tomorrow.start_of_day());
         match next {
@@ -68,6 +73,8 @@ mod tests {
         assert_eq!(at("2026-07-01T07:00:00Z").next_pacific_midnight(), at("2026-07-02T07:00:00Z"));
         // The night on which the clocks go back has 25 hours (2026-11-01).
         assert_eq!(at("2026-11-01T07:00:00Z").next_pacific_midnight(), at("2026-11-02T08:00:00Z"));
+        // And that on which they go forward 23 (2027-03-14).
+        assert_eq!(at("2027-03-14T08:00:00Z").next_pacific_midnight(), at("2027-03-15T07:00:00Z"));
     }
 
     #[test]
