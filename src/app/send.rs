@@ -7,7 +7,8 @@ use tracing::{debug, error, info, warn};
 
 use super::engine::{Engine, Trouble};
 use super::gates::{ALIKE, Gates, Pass};
-use crate::domain::classify::{Judgement, Met, Verdict, classify, is_foreign};
+use crate::domain::classify::{Judgement, Met, Verdict, classify, is_foreign, refuses_webhook};
+use crate::domain::failure::Failure;
 use crate::domain::interaction::Interaction;
 use crate::domain::item::ItemId;
 use crate::domain::job::{Handle, Job, KeyId, State};
@@ -21,6 +22,9 @@ pub const UPLOAD: &str = "operator:upload";
 
 /// The class of a batch that Gemini refuses for reasons that have nothing to do with its rows.
 pub const REFUSED: &str = "operator:refused";
+
+/// The class of a create that Gemini refuses for where it is to call back.
+const WEBHOOK: &str = "operator:webhook";
 
 /// How often, a second apart, a handle is tried to be written down.
 const WRITE_DOWN_TRIES: u32 = 20;
@@ -77,10 +81,7 @@ pub async fn send(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job, lin
             close(engine, gates, job, &judgement, &format!("Gemini could not be reached: {why}")).await
         }
         Err(CreateError::Refused(failure)) => {
-            let judgement = match is_foreign(&failure) {
-                true => Judgement { verdict: Verdict::Operator, class: "operator:address".to_owned(), delay: None },
-                false => classify(&failure, Met::OnCreate),
-            };
+            let judgement = judge_create(engine, &failure);
             let message = failure.summary();
             match judgement.verdict {
                 Verdict::Queue | Verdict::Operator => close(engine, gates, job, &judgement, &message).await,
@@ -99,6 +100,18 @@ pub async fn send(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job, lin
 pub(super) fn hook<'a>(engine: &'a Engine, job: &'a Job) -> Option<Hook<'a>> {
     let url = engine.settings.webhook.url.as_deref()?;
     Some(Hook { url, key: &job.key.0, nonce: &job.nonce })
+}
+
+/// What a refused create call means. A refusal of where Gemini is to call back is nobody's job's: every create carries it.
+pub(super) fn judge_create(engine: &Engine, failure: &Failure) -> Judgement {
+    let operator = |class: &str| Judgement { verdict: Verdict::Operator, class: class.to_owned(), delay: None };
+    if is_foreign(failure) {
+        operator("operator:address")
+    } else if engine.settings.webhook.url.is_some() && refuses_webhook(failure) {
+        operator(WEBHOOK)
+    } else {
+        classify(failure, Met::OnCreate)
+    }
 }
 
 /// The remaining lease is checked before anything is sent. None: the reservation is not ours any more.
@@ -187,6 +200,7 @@ pub fn operator_message(engine: &Engine, key: &KeyId, class: &str, message: &str
     let mend = match class {
         "operator:billing" => "enable billing for the key's project, or use a key of a project that Gemini serves",
         "operator:address" => "set GEMINI_BASE_URL to where Gemini is, or leave it unset",
+        WEBHOOK => "unset GLEANER_WEBHOOK_URL (on a stack: WebhookEvents=registered), or set it to what Gemini takes",
         UPLOAD => "look at Gemini's words; it takes files of 2 GB, and 20 GB for all files of a project",
         REFUSED => "look at the model, and at what the key may do; no row was charged an attempt",
         ALIKE => "look at the model and the options that all lines share; those refused so far are dead letters",
@@ -194,6 +208,7 @@ pub fn operator_message(engine: &Engine, key: &KeyId, class: &str, message: &str
     };
     let what = match class {
         "operator:address" => "what answers there is not Gemini".to_owned(),
+        WEBHOOK => "Gemini refuses where it is to call back".to_owned(),
         UPLOAD => "Gemini does not take the file with a part's rows".to_owned(),
         REFUSED => "Gemini refuses to create a batch job, and not for its rows' sake".to_owned(),
         ALIKE => "Gemini refuses one create after the other for the same reason".to_owned(),

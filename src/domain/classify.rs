@@ -107,6 +107,14 @@ pub fn exhausted(class: &str) -> String {
     format!("exhausted:{rest}")
 }
 
+/// Whether a refusal with 400 is about `webhook_config`, which is the program's own and the same for every job.
+#[must_use]
+pub fn refuses_webhook(failure: &Failure) -> bool {
+    let text = failure.message.to_lowercase();
+    failure.http == Some(400)
+        && ["webhook_config", "webhookconfig", "webhook config"].iter().any(|name| text.contains(name))
+}
+
 /// Whether a refusal of a create doesn't come from Gemini at all: a path that nobody knows there, and no error of
 /// either dialect. A wrong address is no job's fault.
 #[must_use]

@@ -11,10 +11,10 @@ use super::part::others_are_out;
 use super::settle;
 use crate::app::engine::{Engine, Trouble};
 use crate::app::gates::{Gates, Pass};
-use crate::app::send::{REFUSED, UPLOAD, close, fresh_lease, hook, look_if_strayed, ticket, write_down};
+use crate::app::send::{REFUSED, UPLOAD, close, fresh_lease, hook, judge_create, look_if_strayed, ticket, write_down};
 use crate::app::submit::SHORT;
 use crate::app::work::hand_over_attempt;
-use crate::domain::classify::{Judgement, Met, Verdict, classify, is_foreign, may_be_shared};
+use crate::domain::classify::{Judgement, Verdict, may_be_shared};
 use crate::domain::failure::Failure;
 use crate::domain::job::{Job, State};
 use crate::domain::moves::{Now, fresh_handle};
@@ -107,7 +107,7 @@ async fn upload(engine: &Engine, gates: &Gates<'_>, job: Job, attempt: &Attempt)
             Err(error.into())
         }
         Err(UploadError::Gemini(ReadError::Refused(failure))) => {
-            let mut judgement = judge(&failure);
+            let mut judgement = judge_create(engine, &failure);
             let message = failure.summary();
             if judgement.verdict == Verdict::Permanent {
                 // No row is to blame, and the next part would fare alike.
@@ -147,13 +147,6 @@ fn told(engine: &Engine, judgement: &Judgement, message: &str) -> Result<(), Tro
             message,
         ))),
         _ => Ok(()),
-    }
-}
-
-fn judge(failure: &Failure) -> Judgement {
-    match is_foreign(failure) {
-        true => Judgement { verdict: Verdict::Operator, class: "operator:address".to_owned(), delay: None },
-        false => classify(failure, Met::OnCreate),
     }
 }
 
@@ -223,7 +216,7 @@ async fn refused(
     failure: &Failure,
 ) -> Result<(), Trouble> {
     let (nonce, message) = (job.nonce.clone(), failure.summary());
-    let judgement = judge(failure);
+    let judgement = judge_create(engine, failure);
     match judgement.verdict {
         Verdict::Queue => return too_much(engine, gates, job, attempt, &judgement, &message).await,
         Verdict::Operator => return close(engine, gates, job, &judgement, &message).await.map(drop),

@@ -6,7 +6,9 @@ use std::time::Duration;
 use gleaner::simulator::Config;
 
 use super::{Asks, Called};
-use crate::world::{HOUR, Maker, lines};
+use crate::books::rows;
+use crate::runs::plain::land_run;
+use crate::world::{HOUR, Maker, lines, tick_of};
 
 /// Less than the grace of an unclear create: nothing is sent again within it.
 const SHORT: Duration = Duration::from_secs(14 * 60);
@@ -85,4 +87,29 @@ async fn two_processes_share_the_work_of_events() {
     let progress = world.until_over_by(&[&world.engine, &second], &intake).await;
     assert_eq!((progress.tally.consumed, world.hands.count()), (200, 200));
     world.hands.assert_each(1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_of_the_webhook_is_a_persons_matter_and_condemns_no_job() {
+    for is_run in [false, true] {
+        let called = Called::new(&[], Asks::Each).await;
+        let world = &called.world;
+        let mut engine = world.engine.clone();
+        engine.settings.webhook.url = Some("no-url".to_owned());
+        let file = match is_run {
+            true => land_run(world, rows(20)).await,
+            false => world.land(lines(20)).await,
+        };
+        let mut told = None;
+        for _ in 0..4 {
+            told = told.or(tick_of(&engine).await.err());
+        }
+        let why = told.unwrap().to_string();
+        assert!(why.contains("operator:webhook") && why.contains("GLEANER_WEBHOOK_URL"), "{why}");
+        let progress = world.progress(&file).await;
+        assert_eq!((progress.tally.parked, world.accepted().await), (0, 0), "{:?}", progress.tally);
+        // Mended: the gate opens by a probe, and all of it goes out.
+        engine.settings.webhook.url = None;
+        assert_eq!(world.until_over_by(&[&engine], &file).await.tally.consumed, 20);
+    }
 }
