@@ -130,7 +130,8 @@ impl Job {
     /// A handle was brought back by a create call, an event or a look-up. True when that is news.
     ///
     /// It is never refused: what a job can come to have several of is kept, and what is paid for is collected. A
-    /// dead letter that gets one is polled like any other, but is not sent again by itself when it brings nothing.
+    /// dead letter that gets one is polled like any other, but is not sent again by itself when it brings nothing. A second
+    /// handle of one attempt is told as a possible duplicate.
     pub fn attach(&mut self, handle: Handle, nonce: &str, now: Now<'_>) -> bool {
         if self.handles.iter().any(|known| known.id == handle.id) {
             return false;
@@ -139,6 +140,9 @@ impl Job {
         let own = self.is_reserved_by(nonce);
         let latest = handle.attempt == self.attempts;
         let has_won = self.handles.iter().any(|known| known.fate == Fate::Won);
+        // One create brings one handle: another of the same attempt is paid for besides.
+        let is_second = self.handles.iter().any(|known| known.attempt == handle.attempt);
+        self.possible_duplicates = self.possible_duplicates.saturating_add(u32::from(is_second));
         self.handles.push(handle);
         match self.state {
             // Another create call is under way: its own answer moves the job on.

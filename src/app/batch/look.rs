@@ -202,12 +202,7 @@ async fn note(
 pub async fn attach_by_name(engine: &Engine, job: &Job, name: &str) -> Result<Looked, Trouble> {
     let key = engine.gemini.creates_as().clone();
     let handle = fresh_handle(name.to_owned(), job.attempts, key, job.deadline(), engine.clock.now());
-    let attach = |job: &mut Job, now: Now<'_>| {
-        let is_second = job.handles.iter().any(|other| other.attempt == job.attempts);
-        let news = job.attach(handle.clone(), &job.nonce.clone(), now);
-        job.possible_duplicates += u32::from(news && is_second);
-        news
-    };
+    let attach = |job: &mut Job, now: Now<'_>| job.attach(handle.clone(), &job.nonce.clone(), now);
     let job = engine.settle(job.clone(), attach).await?;
     info!(job.key = %job.key, job.handle = handle.id, "attached by its name, which an event led to");
     if job.state.is_closed() || job.state == State::Done {
@@ -231,11 +226,7 @@ pub async fn find(engine: &Engine, job: &Job) -> Result<(), Trouble> {
                 }
                 info!(job.key = %job.key, job.handle = batch.name, "found by its name");
                 let handle = fresh_handle(batch.name, job.attempts, key, job.deadline(), engine.clock.now());
-                let attach = |job: &mut Job, now: Now<'_>| {
-                    let news = job.attach(handle.clone(), &job.nonce.clone(), now);
-                    job.possible_duplicates += u32::from(news && others > 0);
-                    news
-                };
+                let attach = |job: &mut Job, now: Now<'_>| job.attach(handle.clone(), &job.nonce.clone(), now);
                 engine.settle(job.clone(), attach).await?;
             }
             Ok(())

@@ -211,3 +211,13 @@ fn each_handle_is_heard_of_once_and_the_next_look_is_for_the_one_that_is_due_fir
     assert!(hear(&mut life, "v1_b", &first.nonce));
     assert_eq!(life.job.due_at, Some(soon));
 }
+
+#[test]
+fn a_second_handle_of_one_attempt_is_told_as_paid_for_besides() {
+    let (mut life, first) = Life::unclear();
+    let told = life.accepted(&first);
+    assert_eq!(life.job.possible_duplicates, 0);
+    assert!(!life.bring(&first, &told), "the same one is no news");
+    life.accepted(&first);
+    assert_eq!(life.job.possible_duplicates, 1);
+}
