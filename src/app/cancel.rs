@@ -113,6 +113,7 @@ pub async fn cancel_bad_line(engine: &Engine, mut bad: BadLine, reason: &str) ->
         let read = bad.rev.clone();
         bad.state = State::Discarded;
         bad.since = engine.clock.now();
+        bad.due_at = None;
         bad.message = clip(&format!("{reason} (it was: {})", bad.message), MESSAGE_BYTES);
         match engine.replace(&read, Item::BadLine(bad)).await {
             Ok(_) => return Ok(Cancelled::Discarded),

@@ -13,6 +13,7 @@ use super::consume;
 use super::engine::{Engine, Trouble};
 use super::follow::prove_heard;
 use super::gates::IN_A_ROW;
+use super::letters::tell;
 use super::look::{Looked, Seen, look_at};
 use super::submit::PAGE;
 use super::work::hand_over_attempt;
@@ -92,7 +93,11 @@ fn shuffle(engine: &Engine, items: &mut [Item]) {
 /// Brings one due item to its next state. True when its result was consumed.
 pub(super) async fn step_one(engine: &Engine, item: Item) -> Result<bool, Trouble> {
     let action = step(&item, engine.clock.now());
-    let Item::Job(mut job) = item else { return Ok(false) };
+    let mut job = match item {
+        Item::Job(job) => job,
+        other if action == Action::Tell => return tell(engine, other).await.map(|()| false),
+        _ => return Ok(false),
+    };
     if matches!(action, Action::Look(_)) && !job.heard.is_empty() {
         if prove_heard(engine, &job).await? == Looked::Consumed {
             return Ok(true);
@@ -130,6 +135,7 @@ pub(super) async fn step_one(engine: &Engine, item: Item) -> Result<bool, Troubl
             false => batch::settle::take(engine, &job).await,
         },
         Action::Consume => consume::again(engine, &job).await,
+        Action::Tell => tell(engine, Item::Job(job)).await.map(|()| false),
         Action::Wait if job.due_at.is_some_and(|due| due <= engine.clock.now()) && job.lease.is_none() => {
             // Not reached by any move that this program makes; said aloud and put off, so that it can't spin.
             error!(job.key = %job.key, job.state = %job.state, "due, but there is nothing to do for it");
@@ -137,7 +143,7 @@ pub(super) async fn step_one(engine: &Engine, item: Item) -> Result<bool, Troubl
             engine.change(&job, |job, now| job.hold_back(now.at.plus(later))).await?;
             Ok(false)
         }
-        Action::Wait | Action::Submit | Action::TakeLines | Action::BringOn => Ok(false),
+        Action::Wait | Action::Submit | Action::TakeLines | Action::BringOn | Action::Recheck => Ok(false),
     }
 }
 

@@ -73,6 +73,10 @@ pub struct Engine {
     pub work_queue: Option<Arc<dyn Queue>>,
     /// Work that others left for this process to do: that of the events which came. None: somebody else does it.
     pub left_work: Option<Arc<dyn Queue>>,
+    /// The messages that stand for dead letters: what people look at, and replay from with other tools.
+    pub dead_letters: Arc<dyn Queue>,
+    /// When this process is ended from outside, whatever it is doing; none: never.
+    pub ends: Option<Millis>,
     /// Who waits for results.
     pub handover: Arc<dyn Handover>,
     /// Settings.
@@ -253,6 +257,12 @@ impl Engine {
                 Some(job.clone())
             }
         }
+    }
+
+    /// Whether something that may take so long can be begun, and written down, before this process is ended.
+    #[must_use]
+    pub fn has_time_for(&self, work: Duration) -> bool {
+        self.ends.is_none_or(|end| end.since(self.clock.now()) > work)
     }
 
     /// How long until `at`; zero when it has passed.

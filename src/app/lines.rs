@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::engine::{Engine, Trouble};
 use crate::domain::extract::Expectation;
 use crate::domain::intake::Cursor;
-use crate::domain::job::{InputRef, Mode, clip};
+use crate::domain::job::{InputRef, Job, Mode, clip};
 use crate::domain::line::{
     Header, JobLine, LINE_BYTES, LineError, ROW_BYTES, RowLine, parse_header, parse_line, parse_row,
 };
@@ -368,7 +368,8 @@ impl Engine {
     ///
     /// # Errors
     /// Trouble with the object; bytes that were a job and are none any more need a person.
-    pub async fn line_of(&self, input: &InputRef) -> Result<(Box<JobLine>, Expectation), Trouble> {
+    pub async fn line_of(&self, job: &Job) -> Result<(Box<JobLine>, Expectation), Trouble> {
+        let input = &job.input;
         let header = self.header(&input.intake).await?;
         let name = object_name(&input.intake);
         let bytes = self.objects.read(&name, input.offset..input.offset + input.length).await?;

@@ -9,6 +9,7 @@ use super::lines::RawLine;
 use crate::domain::intake::Intake;
 use crate::domain::item::{BadLine, Item};
 use crate::domain::job::{Job, State, Work, excerpt};
+use crate::domain::letter::Letter;
 use crate::domain::line::{Header, JobLine, LineError};
 use crate::ports::ledger::CreateError;
 
@@ -72,13 +73,14 @@ pub(super) fn bad_line(engine: &Engine, intake: &Intake, raw: &RawLine, error: L
         rev: engine.rev(),
         state: State::Parked,
         since: now,
-        due_at: None,
+        due_at: Some(now),
         input: raw.place(&intake.sha256),
         file: intake.file.clone(),
         class: error.class.to_owned(),
         message: crate::domain::job::clip(&error.message, crate::domain::job::MESSAGE_BYTES),
         excerpt: excerpt(&raw.bytes, EXCERPT_BYTES),
         first_seen: now,
+        letter: Letter::default(),
     }
 }
 

@@ -213,7 +213,7 @@ pub(super) async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> R
 }
 
 async fn reserve_again(engine: &Engine, job: Job) -> Result<Option<(Job, Box<JobLine>)>, Trouble> {
-    let (line, _) = engine.line_of(&job.input).await?;
+    let (line, _) = engine.line_of(&job).await?;
     let Some(job) = look_back(engine, job).await? else { return Ok(None) };
     let ticket = ticket(engine);
     info!(job.key = %job.key, job.attempt = job.attempts + 1, job.class = job.class, "sending again");

@@ -282,6 +282,7 @@ async fn desk(context: &Context, checked: Checked, on_result: Option<&str>) -> R
     let ids: Arc<dyn Ids> = Arc::new(SystemIds);
     let folder = DataFolder::open(&context.data, clock.now()).map_err(|error| unopened(&context.data, error))?;
     let work = folder.work_queue(Arc::clone(&clock)).map_err(Trouble::from)?;
+    let dead_letters = folder.dead_letters(Arc::clone(&clock)).map_err(Trouble::from)?;
     let (gemini, simulator): (Arc<dyn Gemini>, _) = match remote {
         Remote::Nobody => (Arc::new(Offline::default()), None),
         Remote::Real(client) => (Arc::new(client), None),
@@ -305,6 +306,8 @@ async fn desk(context: &Context, checked: Checked, on_result: Option<&str>) -> R
         ids,
         work_queue: None,
         left_work: Some(Arc::new(work)),
+        dead_letters: Arc::new(dead_letters),
+        ends: None,
         handover,
         settings,
         headers: Headers::default(),

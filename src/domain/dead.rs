@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::job::{Rev, State};
+use super::letter::Letter;
 use super::part::PartId;
 use super::time::Millis;
 
@@ -21,7 +22,7 @@ pub struct DeadRow {
     pub id: String,
     /// This version of the item.
     pub rev: Rev,
-    /// `Parked`, later `Recovered` or `Discarded`.
+    /// `Parked`; `Retryable` while a replay of it is under way; `Recovered` or `Discarded` in the end.
     pub state: State,
     /// Since when it has been in that state.
     pub since: Millis,
@@ -32,7 +33,7 @@ pub struct DeadRow {
     pub intake: String,
     /// The run.
     pub run: String,
-    /// The part.
+    /// The part in which it died.
     pub part: PartId,
     /// The attempt of that part in which it died.
     pub attempt: u32,
@@ -48,6 +49,20 @@ pub struct DeadRow {
     pub message: String,
     /// When it became a dead letter.
     pub first_seen: Millis,
+    /// How often a person had it replayed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replays: u32,
+    /// The part that its last replay put it into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed_in: Option<PartId>,
+    /// Its messages in the queue of dead letters.
+    #[serde(default, skip_serializing_if = "Letter::is_blank")]
+    pub letter: Letter,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+const fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 /// The dead rows of one class of a run, when there are too many for a dead letter each.
@@ -74,6 +89,15 @@ pub struct DeadGroup {
     pub rows: BTreeMap<String, u64>,
     /// When it became a dead letter.
     pub first_seen: Millis,
+    /// How often a person had it replayed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replays: u32,
+    /// The parts that its last replay put its rows into.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replayed_in: Vec<PartId>,
+    /// Its messages in the queue of dead letters.
+    #[serde(default, skip_serializing_if = "Letter::is_blank")]
+    pub letter: Letter,
 }
 
 impl DeadGroup {

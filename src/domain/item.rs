@@ -9,6 +9,8 @@ use super::dead::{DeadGroup, DeadRow};
 use super::gate::Gate;
 use super::intake::Intake;
 use super::job::{InputRef, Job, JobKey, Rev, State};
+use super::letter::Letter;
+use super::moves::Now;
 use super::part::{Part, PartId};
 use super::time::Millis;
 use super::webhook::{Event, Stray};
@@ -166,6 +168,9 @@ pub struct BadLine {
     pub excerpt: String,
     /// When it was found.
     pub first_seen: Millis,
+    /// Its messages in the queue of dead letters.
+    #[serde(default, skip_serializing_if = "Letter::is_blank")]
+    pub letter: Letter,
 }
 
 /// One item of the ledger.
@@ -332,6 +337,41 @@ impl Item {
             _ => &[],
         };
         handles.iter().map(|handle| handle.id.as_str())
+    }
+
+    /// Its messages in the queue of dead letters, for what can be one.
+    #[must_use]
+    pub const fn letter(&self) -> Option<&Letter> {
+        match self {
+            Self::Job(job) => Some(&job.letter),
+            Self::BadLine(bad) => Some(&bad.letter),
+            Self::DeadRow(row) => Some(&row.letter),
+            Self::DeadGroup(group) => Some(&group.letter),
+            Self::Intake(_) | Self::Gate(_) | Self::Part(_) | Self::Event(_) | Self::Stray(_) => None,
+        }
+    }
+
+    /// Changes what it remembers of its messages, and when it is due. False: it is no dead letter now, or `change` has
+    /// nothing to write.
+    pub fn change_letter(&mut self, now: Now<'_>, change: impl FnOnce(&mut Letter) -> bool) -> bool {
+        if self.state() != State::Parked {
+            return false;
+        }
+        match self {
+            Self::Job(job) => {
+                let news = change(&mut job.letter);
+                job.schedule(now);
+                news
+            }
+            Self::BadLine(BadLine { letter, due_at, since, .. })
+            | Self::DeadRow(DeadRow { letter, due_at, since, .. })
+            | Self::DeadGroup(DeadGroup { letter, due_at, since, .. }) => {
+                let news = change(letter);
+                *due_at = Some(letter.due(*since));
+                news
+            }
+            Self::Intake(_) | Self::Gate(_) | Self::Part(_) | Self::Event(_) | Self::Stray(_) => false,
+        }
     }
 
     /// How often it was sent again although an earlier create may have been accepted.

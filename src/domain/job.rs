@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::handle::{Fate, Handle, Heard};
+use super::letter::Letter;
 use super::part::Attempt;
 use super::time::Millis;
 
@@ -306,6 +307,12 @@ pub struct Job {
     /// When it first became a dead letter: what settles it afterwards makes it `recovered`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_at: Option<Millis>,
+    /// Its messages in the queue of dead letters, if it ever was one.
+    #[serde(default, skip_serializing_if = "Letter::is_blank")]
+    pub letter: Letter,
+    /// The object with the fields that a replay puts in the place of its line's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<String>,
     /// What it is an attempt of, in mode `batch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Box<Attempt>>,
@@ -363,6 +370,8 @@ impl Job {
             message: None,
             answer: None,
             parked_at: None,
+            letter: Letter::default(),
+            changes: None,
             batch: None,
             history: Vec::new(),
         }

@@ -1,6 +1,7 @@
 //! Pure rules: no I/O, no clock, no randomness, no async.
 
 pub mod batch;
+pub mod changes;
 pub mod classify;
 pub mod dead;
 pub mod extract;
@@ -12,6 +13,7 @@ pub mod interaction;
 pub mod item;
 pub mod job;
 pub mod json;
+pub mod letter;
 pub mod line;
 pub mod mask;
 pub mod moves;

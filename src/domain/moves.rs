@@ -257,8 +257,8 @@ impl Job {
         self.blame(class, message);
         self.parked_at.get_or_insert(now.at);
         self.enter(State::Parked, None, now.at);
-        self.due_at = self.next_later_look();
-        self.look_at_heard(now);
+        self.letter.changed();
+        self.schedule(now);
     }
 
     /// Whether another attempt may follow without a person: a dead letter that nobody has replayed is polled when a

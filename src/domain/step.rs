@@ -15,6 +15,10 @@ pub enum Action {
     TakeOver,
     /// Look for it by its display name among all of Gemini's batch jobs.
     FindByName,
+    /// Send the message that stands for this dead letter.
+    Tell,
+    /// See whether the replay that this dead row is in still goes on.
+    Recheck,
     /// Bring a part of a run on: its next attempt, its dead letters.
     BringOn,
     /// Events named handles for it that no look has shown yet: ask Gemini about them. Where there are handles on record to
@@ -42,7 +46,12 @@ pub fn step(item: &Item, now: Millis) -> Action {
         Item::Job(job) => step_job(job, now),
         Item::Intake(intake) if intake.state == State::Reading => Action::TakeLines,
         Item::Part(part) => step_part(part, now),
-        Item::Intake(_) | Item::Gate(_) | Item::BadLine(_) | Item::DeadRow(_) | Item::DeadGroup(_) => Action::Wait,
+        Item::BadLine(_) | Item::DeadRow(_) | Item::DeadGroup(_) => match item.state() {
+            State::Parked => Action::Tell,
+            State::Retryable => Action::Recheck,
+            _ => Action::Wait,
+        },
+        Item::Intake(_) | Item::Gate(_) => Action::Wait,
         Item::Event(_) | Item::Stray(_) => Action::Wait,
     }
 }
@@ -67,6 +76,7 @@ fn step_job(job: &Job, now: Millis) -> Action {
         State::Unclear => Action::EndGrace,
         State::GivenUp if job.batch.is_some() && job.handles.is_empty() => Action::FindByName,
         State::GivenUp if job.batch.is_some() => look(job, now),
+        State::Parked if job.letter.is_due(job.since, now) => Action::Tell,
         State::Submitted | State::Parked => match look(job, now) {
             Action::Wait if !job.heard.is_empty() => Action::Prove,
             action => action,

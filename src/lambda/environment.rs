@@ -109,6 +109,7 @@ impl Environment {
                 table: needed("GLEANER_TABLE")?,
                 bucket: needed("GLEANER_BUCKET")?,
                 work_queue: needed("GLEANER_WORK_QUEUE")?,
+                dead_letters: needed("GLEANER_DEAD_LETTERS")?,
                 gemini_secret: needed("GLEANER_GEMINI_SECRET")?,
             }),
             Function::Webhook => Parts::Door(DoorNames {

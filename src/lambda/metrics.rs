@@ -152,14 +152,18 @@ mod tests {
     /// An engine that only looks, on a ledger of its own.
     fn looking(folder: &tempfile::TempDir) -> Engine {
         let data = DataFolder::open(folder.path(), START).unwrap();
+        let clock = Arc::new(TestClock::standing(START));
+        let dead_letters = Arc::new(data.dead_letters(clock.clone()).unwrap());
         Engine {
             ledger: data.ledger,
             objects: data.objects,
             gemini: Arc::new(Offline::default()),
-            clock: Arc::new(TestClock::standing(START)),
+            clock,
             ids: Arc::new(TestIds::new(1)),
             work_queue: None,
             left_work: None,
+            dead_letters,
+            ends: None,
             handover: Arc::new(Nobody),
             settings: Default::default(),
             headers: Default::default(),

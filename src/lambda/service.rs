@@ -153,6 +153,8 @@ impl Service {
             ids: Arc::new(SystemIds),
             work_queue: self.hands_over.then(|| parts.work_queue.clone() as Arc<dyn Queue>),
             left_work: None,
+            dead_letters: parts.dead_letters.clone() as Arc<dyn Queue>,
+            ends: None,
             // The bucket announces each new result by itself.
             handover: Arc::new(Nobody),
             settings: self.settings.clone(),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 use super::batches::Batches;
@@ -25,6 +26,20 @@ pub enum CreateError {
     /// Bytes were sent and no answer says what became of them: time-out, broken connection, 5xx, 408, 409,
     /// or a success without a readable id.
     #[error("it is unclear whether Gemini accepted: {0}")]
+    Unclear(String),
+}
+
+/// Why a plain call brought no answer to judge.
+#[derive(Debug, Error)]
+pub enum CallError {
+    /// No byte of the request reached Gemini: nothing was asked, nothing is paid.
+    #[error("Gemini could not be reached: {0}")]
+    NotSent(String),
+    /// Gemini answered with an error, whichever: with 5xx, 408 and 409 it may have done the work all the same.
+    #[error("Gemini refused: {}", .0.summary())]
+    Refused(Box<Failure>),
+    /// Bytes were sent and no answer came that can be read: it may have done the work, and nothing remains of it.
+    #[error("it is unclear whether Gemini did the work: {0}")]
     Unclear(String),
 }
 
@@ -58,6 +73,9 @@ pub trait Gemini: Batches + Webhooks + fmt::Debug + Send + Sync {
 
     /// Creates a background interaction from a whole request body.
     async fn create_interaction(&self, body: Bytes) -> Result<Interaction, CreateError>;
+
+    /// `generateContent`: one request, answered when it is done, in ten minutes at most. The answer as it came: a JSON object.
+    async fn generate(&self, model: &str, body: Bytes) -> Result<Box<RawValue>, CallError>;
 
     /// Looks at an interaction, with the key that created it when it is at hand, else with the creating one.
     async fn get_interaction(&self, handle: &str, created_by: &KeyId) -> Result<Interaction, ReadError>;

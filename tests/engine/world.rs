@@ -348,6 +348,7 @@ fn engine(
     seed: u64,
 ) -> Engine {
     let data = DataFolder::open(folder.path().join("data"), START).unwrap();
+    let dead_letters = Arc::new(data.dead_letters(clock.clone()).unwrap());
     let keys = maker.keys.iter().map(|key| ApiKey::new(key).unwrap()).collect();
     let options = Options { base_url: base_url.to_owned(), http_timeout: maker.http_timeout, ..Options::new(keys) };
     Engine {
@@ -358,6 +359,8 @@ fn engine(
         ids: Arc::new(TestIds::new(seed)),
         work_queue: None,
         left_work: None,
+        dead_letters,
+        ends: None,
         handover: hands.clone(),
         settings: maker.settings.clone(),
         headers: Default::default(),

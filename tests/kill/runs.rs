@@ -53,6 +53,7 @@ fn run(folder: &Path, simulator: &Simulator) -> Command {
 /// The engine of who only looks.
 fn looking(data: &Path) -> Engine {
     let folder = DataFolder::open(data, SystemClock.now()).unwrap();
+    let dead_letters = Arc::new(folder.dead_letters(Arc::new(SystemClock)).unwrap());
     Engine {
         ledger: folder.ledger,
         objects: folder.objects,
@@ -61,6 +62,8 @@ fn looking(data: &Path) -> Engine {
         ids: Arc::new(SystemIds),
         work_queue: None,
         left_work: None,
+        dead_letters,
+        ends: None,
         handover: Arc::new(Nobody),
         settings: Settings::default(),
         headers: Default::default(),

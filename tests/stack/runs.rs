@@ -31,6 +31,8 @@ pub fn looking(stack: &Deployed) -> Engine {
         ids: Arc::new(SystemIds),
         work_queue: None,
         left_work: None,
+        dead_letters: stack.parts.dead_letters.clone(),
+        ends: None,
         handover: Arc::new(Nobody),
         settings: Default::default(),
         headers: Default::default(),

@@ -80,6 +80,7 @@ impl Outputs {
             table: self.get("Table")?.to_owned(),
             bucket: self.get("Bucket")?.to_owned(),
             work_queue: self.get("WorkQueue")?.to_owned(),
+            dead_letters: self.get("DeadLetters")?.to_owned(),
             gemini_secret: self.get("GeminiSecret")?.to_owned(),
         })
     }

@@ -24,6 +24,8 @@ pub struct Names {
     pub bucket: String,
     /// The URL of the work queue.
     pub work_queue: String,
+    /// The URL of the queue of dead letters.
+    pub dead_letters: String,
     /// The name or ARN of the secret with the API keys.
     pub gemini_secret: String,
 }
@@ -39,6 +41,8 @@ pub struct Stack {
     pub inbox: Arc<S3Inbox>,
     /// Long work.
     pub work_queue: Arc<SqsQueue>,
+    /// Messages of dead letters.
+    pub dead_letters: Arc<SqsQueue>,
     /// Keys for Gemini.
     pub keys: GeminiKeys,
 }
@@ -51,12 +55,14 @@ impl Stack {
         let s3 = s3::client(config);
         let dynamodb = aws_sdk_dynamodb::config::Builder::from(config).interceptor(Calls).build();
         let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(Calls).build();
+        let sqs = aws_sdk_sqs::Client::from_conf(sqs);
         let objects = Arc::new(S3Objects::new(s3.clone(), names.bucket.clone()));
         let shared: Arc<dyn Objects> = Arc::<S3Objects>::clone(&objects);
         Self {
             ledger: Arc::new(DynamoLedger::new(aws_sdk_dynamodb::Client::from_conf(dynamodb), names.table)),
             inbox: Arc::new(S3Inbox::new(s3, names.bucket)),
-            work_queue: Arc::new(SqsQueue::new(aws_sdk_sqs::Client::from_conf(sqs), names.work_queue, shared)),
+            work_queue: Arc::new(SqsQueue::new(sqs.clone(), names.work_queue, Arc::clone(&shared))),
+            dead_letters: Arc::new(SqsQueue::new(sqs, names.dead_letters, shared)),
             objects,
             keys: GeminiKeys::new(secrets(config), names.gemini_secret, clock),
         }

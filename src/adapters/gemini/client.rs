@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Method, Url};
+use serde_json::value::RawValue;
 
 use super::answer::Answer;
 use super::endpoint::Endpoint;
@@ -19,7 +20,7 @@ use crate::adapters::system::SystemClock;
 use crate::domain::interaction::Interaction;
 use crate::domain::job::KeyId;
 use crate::ports::clock::Clock;
-use crate::ports::gemini::{CreateError, Gemini, ReadError};
+use crate::ports::gemini::{CallError, CreateError, Gemini, ReadError};
 
 pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const API_REVISION: HeaderName = HeaderName::from_static("api-revision");
@@ -155,6 +156,10 @@ impl Gemini for HttpGemini {
 
     async fn create_interaction(&self, body: Bytes) -> Result<Interaction, CreateError> {
         self.create(self.endpoint.interactions(), body).await
+    }
+
+    async fn generate(&self, _model: &str, _body: Bytes) -> Result<Box<RawValue>, CallError> {
+        Err(CallError::NotSent("plain calls are not built yet".to_owned()))
     }
 
     async fn get_interaction(&self, handle: &str, created_by: &KeyId) -> Result<Interaction, ReadError> {

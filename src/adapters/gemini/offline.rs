@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use serde_json::value::RawValue;
 
 use crate::domain::batch::{Batch, Page};
 use crate::domain::interaction::Interaction;
 use crate::domain::job::KeyId;
 use crate::domain::webhook::{Hook, SigningSecret};
 use crate::ports::batches::{Batches, Download, Upload, UploadError};
-use crate::ports::gemini::{CreateError, Gemini, ReadError};
+use crate::ports::gemini::{CallError, CreateError, Gemini, ReadError};
 use crate::ports::webhooks::{Revoke, Webhook, Webhooks};
 
 /// Sends nothing and knows nothing.
@@ -39,6 +40,10 @@ impl Gemini for Offline {
 
     async fn create_interaction(&self, _body: Bytes) -> Result<Interaction, CreateError> {
         Err(CreateError::NotSent(WHY.to_owned()))
+    }
+
+    async fn generate(&self, _model: &str, _body: Bytes) -> Result<Box<RawValue>, CallError> {
+        Err(CallError::NotSent(WHY.to_owned()))
     }
 
     async fn get_interaction(&self, _handle: &str, _created_by: &KeyId) -> Result<Interaction, ReadError> {

@@ -24,6 +24,9 @@ pub const LEDGER: &str = "ledger.db";
 /// The file of the queue of work that one process leaves for another: that of the events which came.
 pub const WORK: &str = "work.db";
 
+/// The file of the queue of dead letters: the messages that stand for them.
+pub const DEAD_LETTERS: &str = "dead-letters.db";
+
 /// The file of signing secrets of webhooks.
 pub const WEBHOOK_SECRETS: &str = "webhook-secrets.json";
 
@@ -42,8 +45,7 @@ pub enum OpenError {
 }
 
 /// A data folder: `ledger.db`, the folders of objects (`intakes/`, `results/`, `answers/`), `work.db` for what one
-/// process leaves for another, and `tmp/` for what is
-/// being written. Several processes may have it open at once.
+/// process leaves for another, `dead-letters.db` with the messages of dead letters, and `tmp/` for what is being written. Several processes may have it open at once.
 #[derive(Debug, Clone)]
 pub struct DataFolder {
     /// Where it lies.
@@ -76,5 +78,13 @@ impl DataFolder {
     /// As [`SqliteQueue::open`].
     pub fn work_queue(&self, clock: Arc<dyn Clock>) -> Result<SqliteQueue, QueueError> {
         SqliteQueue::open(self.root.join(WORK), clock)
+    }
+
+    /// Opens its queue of dead letters, made if it isn't there. Blocks.
+    ///
+    /// # Errors
+    /// As [`SqliteQueue::open`].
+    pub fn dead_letters(&self, clock: Arc<dyn Clock>) -> Result<SqliteQueue, QueueError> {
+        SqliteQueue::open(self.root.join(DEAD_LETTERS), clock)
     }
 }

@@ -16,6 +16,7 @@ use crate::domain::dead::{DeadGroup, DeadRow, KEY_BYTES, ROWS_OF_A_CLASS};
 use crate::domain::intake::{Held, Intake, Run};
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{CLASS_BYTES, MESSAGE_BYTES, State, clip};
+use crate::domain::letter::Letter;
 use crate::domain::moves::Now;
 use crate::domain::part::{File, Part, Passed};
 use crate::domain::pass::{find, row_id};
@@ -141,7 +142,7 @@ fn dead_row(
         rev: engine.rev(),
         state: State::Parked,
         since: now,
-        due_at: None,
+        due_at: Some(now),
         intake: part.intake.clone(),
         run: part.run.clone(),
         part: part.part.clone(),
@@ -152,6 +153,9 @@ fn dead_row(
         class: clip(&dead.class, CLASS_BYTES),
         message: clip(&dead.message, MESSAGE_BYTES),
         first_seen: now,
+        replays: 0,
+        replayed_in: None,
+        letter: Letter::default(),
     })
 }
 
@@ -185,13 +189,16 @@ async fn group(
             rev: engine.rev(),
             state: State::Parked,
             since: now,
-            due_at: None,
+            due_at: Some(now),
             intake: part.intake.clone(),
             run: part.run.clone(),
             class: class.to_owned(),
             message: clip(message, MESSAGE_BYTES),
             rows: BTreeMap::new(),
             first_seen: now,
+            replays: 0,
+            replayed_in: Vec::new(),
+            letter: Letter::default(),
         };
         let mut next = stored.clone().unwrap_or_else(fresh);
         if next.rows.insert(entry.clone(), rows) == Some(rows) {
@@ -200,6 +207,8 @@ async fn group(
         // A person who had settled it meets it again.
         next.state = State::Parked;
         next.since = now;
+        next.letter.changed();
+        next.due_at = Some(now);
         let written = match &stored {
             Some(read) => match engine.replace(&read.rev, Item::DeadGroup(next)).await {
                 Ok(_) => true,

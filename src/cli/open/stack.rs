@@ -121,6 +121,8 @@ impl Found {
             // What is done here is done to its end: the person at the terminal waits for it.
             work_queue: None,
             left_work: None,
+            dead_letters: parts.dead_letters,
+            ends: None,
             handover: Arc::new(Nobody),
             settings,
             headers: Headers::default(),

@@ -88,7 +88,7 @@ impl Job {
                     self.due_at = Some(self.since.plus(now.policy.unclear_grace));
                 }
                 State::Submitted => self.schedule(now),
-                State::Parked => self.due_at = self.next_later_look(),
+                State::Parked => self.schedule(now),
                 State::GivenUp if self.batch.is_some() => self.due_at = self.next_later_look().or(otherwise),
                 _ => self.due_at = otherwise,
             }
@@ -99,7 +99,8 @@ impl Job {
     pub(super) fn look_at_heard(&mut self, now: Now<'_>) {
         let next = self.heard.iter().map(|heard| now.at.plus(now.policy.next_proof(heard.polls))).min();
         if let Some(next) = next.filter(|_| self.waits_for_heard()) {
-            let anyway = self.due_at.filter(|due| *due > now.at);
+            let has_letter = self.state == State::Parked && self.letter.is_due(self.since, now.at);
+            let anyway = self.due_at.filter(|due| *due > now.at || has_letter);
             self.due_at = Some(anyway.map_or(next, |due| due.min(next)));
         }
     }

@@ -207,9 +207,10 @@ impl Job {
         matches!(self.state, State::Submitted | State::Parked)
     }
 
-    /// Sets the next look, after looks: at the live handle that is due first. A dead letter is only looked at where
-    /// a given-up handle has a later look to come; one that stays without an answer is tried again after a wait.
-    pub(super) fn schedule(&mut self, now: Now<'_>) {
+    /// Sets the next look, after looks: at the live handle that is due first. A dead letter is due for its message, and
+    /// looked at where a given-up handle has a later look to come; one that stays without an answer is tried again after
+    /// a wait.
+    pub(in crate::domain) fn schedule(&mut self, now: Now<'_>) {
         let again = |handle: &Handle| now.at.plus(now.policy.next_look(handle.polls));
         let of_fate = |fate| self.handles.iter().filter(move |handle| handle.fate == fate);
         match self.state {
@@ -220,7 +221,8 @@ impl Job {
                     let failing = handle.polls > 0;
                     later_look(handle).map(|at| if failing { at.max(again(handle)) } else { at })
                 };
-                self.due_at = of_fate(Fate::GivenUp).filter_map(later).min();
+                let look = of_fate(Fate::GivenUp).filter_map(later).min();
+                self.due_at = Some(self.letter.due(self.since)).into_iter().chain(look).min();
             }
             _ => {}
         }

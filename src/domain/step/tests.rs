@@ -2,6 +2,7 @@ use super::*;
 use crate::domain::intake::{Cursor, Intake};
 use crate::domain::item::BadLine;
 use crate::domain::job::{Lease, Rev};
+use crate::domain::letter::Letter;
 use crate::ports::conformance::sample::{self, START, minute};
 
 fn rev() -> Rev {
@@ -95,7 +96,7 @@ fn lines_are_taken_from_an_intake_that_is_due() {
 }
 
 #[test]
-fn a_bad_line_asks_for_nothing() {
+fn a_bad_line_asks_for_its_message() {
     let bad = BadLine {
         rev: rev(),
         state: State::Parked,
@@ -107,6 +108,9 @@ fn a_bad_line_asks_for_nothing() {
         message: "no JSON".to_owned(),
         excerpt: "{".to_owned(),
         first_seen: START,
+        letter: Letter::default(),
     };
-    assert_eq!(step(&Item::BadLine(bad), minute(1)), Action::Wait);
+    assert_eq!(step(&Item::BadLine(bad.clone()), minute(1)), Action::Tell);
+    let settled = BadLine { state: State::Discarded, ..bad };
+    assert_eq!(step(&Item::BadLine(settled), minute(1)), Action::Wait);
 }

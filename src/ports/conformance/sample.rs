@@ -7,6 +7,7 @@ use crate::domain::gate::Gate;
 use crate::domain::intake::{Cursor, Intake};
 use crate::domain::item::{BadLine, Item};
 use crate::domain::job::{Fate, Handle, InputRef, Job, JobKey, KeyId, Lease, Mode, Moment, Rev, State, Work};
+use crate::domain::letter::Letter;
 use crate::domain::part::{Counts, Intent, Part, PartId, Passed, Sending};
 use crate::domain::time::Millis;
 use crate::domain::webhook::{EVENT_LEASE, Event, KEPT, Outcome, Stray};
@@ -88,6 +89,10 @@ pub fn full_job(key: &str, rev: Rev) -> Job {
     job.possible_duplicates = 3;
     job.maybe_accepted = true;
     job.answer = Some("answers/0123/1.json".to_owned());
+    job.changes = Some("replays/0123.json".to_owned());
+    job.letter.number = 3;
+    job.letter.sent = Some(minute(4));
+    job.letter.reason = Some("der Schlüssel war abgelaufen".to_owned());
     job.history.push(Moment(minute(5), State::Unclear, 2, Some("unclear:timeout".to_owned())));
     job
 }
@@ -146,6 +151,7 @@ pub fn bad_line(line: u64, rev: Rev) -> BadLine {
         message: "byte 3 is no UTF-8".to_owned(),
         excerpt: "{\"in\u{fffd}put".to_owned(),
         first_seen: START,
+        letter: Letter::default(),
     }
 }
 
@@ -231,6 +237,9 @@ pub fn dead_row(id: &str, rev: Rev) -> DeadRow {
         class: "blocked:SAFETY".to_owned(),
         message: "finish reason SAFETY".to_owned(),
         first_seen: START,
+        replays: 0,
+        replayed_in: None,
+        letter: Letter::default(),
     }
 }
 
@@ -248,6 +257,9 @@ pub fn dead_group(class: &str, rev: Rev) -> DeadGroup {
         message: "no such field".to_owned(),
         rows: [("1.1".to_owned(), 4000), ("2a.3".to_owned(), 1)].into(),
         first_seen: START,
+        replays: 0,
+        replayed_in: Vec::new(),
+        letter: Letter::default(),
     }
 }
 

@@ -178,7 +178,15 @@ impl World {
                 let reservation = last.reservation.clone();
                 assert!(self.life.doubt(&reservation));
             }
-            Action::FindByName | Action::BringOn => panic!("no job here is of a batch"),
+            Action::FindByName | Action::BringOn | Action::Recheck => panic!("no job here is of a batch"),
+            Action::Tell => {
+                let holder = self.life.token("holder");
+                self.life.with(|job, now| {
+                    job.letter.begin(&holder, now);
+                    assert!(job.letter.was_sent(&holder, now));
+                    job.schedule(now);
+                });
+            }
             Action::Prove => {
                 for heard in self.life.job.heard.clone() {
                     let denied = match shown.next().unwrap() {

@@ -9,6 +9,7 @@ use crate::domain::gate::Gate;
 use crate::domain::intake::{Cursor, Held, Intake, Run};
 use crate::domain::item::{BadLine, Item};
 use crate::domain::job::{Fate, Handle, Heard, InputRef, Job, JobKey, KeyId, Lease, Mode, Moment, Rev, State};
+use crate::domain::letter::Letter;
 use crate::domain::part::{Attempt, Counts, Intent, Output, Part, PartId, Passed, Sending, Uploaded};
 use crate::domain::time::Millis;
 use crate::domain::webhook::{Event, Outcome, Stray};
@@ -67,6 +68,19 @@ fn attempt() -> impl Strategy<Value = Attempt> {
     )
 }
 
+fn letter() -> impl Strategy<Value = Letter> {
+    (any::<u32>(), maybe(time()), maybe(lease()), maybe(text())).prop_map(|(number, sent, sender, reason)| Letter {
+        number,
+        sent,
+        sender,
+        reason,
+    })
+}
+
+fn nothing_or(text: &str) -> Option<String> {
+    Some(text.to_owned()).filter(|text| !text.is_empty())
+}
+
 fn job() -> impl Strategy<Value = Item> {
     let mode = prop::sample::select(vec![Mode::Interaction, Mode::Call, Mode::Batch]);
     let moment = (time(), state(), any::<u32>(), maybe(text()));
@@ -78,8 +92,8 @@ fn job() -> impl Strategy<Value = Item> {
     let texts = prop::array::uniform5(text());
     let optional = (maybe(time()), maybe(lease()), maybe(text()), maybe(text()), maybe(attempt()));
     let plain = (any::<[u32; 5]>(), any::<u64>(), any::<[bool; 2]>(), mode, state(), time());
-    (texts, optional, plain, lists, input()).prop_map(
-        |(texts, optional, plain, (handles, history, doubtful, heard), input)| {
+    (texts, optional, plain, lists, input(), letter()).prop_map(
+        |(texts, optional, plain, (handles, history, doubtful, heard), input, letter)| {
             let [key, rev, content, model, nonce] = texts;
             let (due_at, lease, class, message, batch) = optional;
             let (numbers, deadline_s, [maybe_accepted, counted_duplicate], mode, state, since) = plain;
@@ -89,6 +103,8 @@ fn job() -> impl Strategy<Value = Item> {
                 rev: Rev(rev),
                 answer: message.clone(),
                 parked_at: due_at,
+                letter,
+                changes: nothing_or(&content),
                 batch: batch.map(Box::new),
                 state,
                 since,
@@ -173,10 +189,22 @@ fn gate() -> impl Strategy<Value = Item> {
 }
 
 fn bad_line() -> impl Strategy<Value = Item> {
-    (prop::array::uniform5(text()), maybe(time()), input(), state(), time()).prop_map(
-        |([rev, file, class, message, excerpt], due_at, input, state, since)| {
+    (prop::array::uniform5(text()), maybe(time()), input(), state(), time(), letter()).prop_map(
+        |([rev, file, class, message, excerpt], due_at, input, state, since, letter)| {
             let (rev, first_seen) = (Rev(rev), since);
-            Item::BadLine(BadLine { rev, state, since, due_at, input, file, class, message, excerpt, first_seen })
+            Item::BadLine(BadLine {
+                rev,
+                state,
+                since,
+                due_at,
+                input,
+                file,
+                class,
+                message,
+                excerpt,
+                first_seen,
+                letter,
+            })
         },
     )
 }
@@ -282,16 +310,20 @@ fn part() -> impl Strategy<Value = Item> {
 
 fn dead_row() -> impl Strategy<Value = Item> {
     let texts = (prop::array::uniform4(text()), prop::array::uniform4(text()));
-    (texts, maybe(time()), any::<[u32; 2]>(), any::<[u64; 2]>(), state(), time()).prop_map(
+    (texts, maybe(time()), any::<[u32; 3]>(), any::<[u64; 2]>(), state(), time(), letter()).prop_map(
         |(
             ([id, rev, intake, run], [part, key, class, message]),
             due_at,
-            [attempt, attempts],
+            [attempt, attempts, replays],
             [from, length],
             state,
             since,
+            letter,
         )| {
             Item::DeadRow(DeadRow {
+                replays,
+                replayed_in: nothing_or(&part).map(PartId),
+                letter,
                 at: (key.clone(), from, length),
                 id,
                 rev: Rev(rev),
@@ -313,10 +345,25 @@ fn dead_row() -> impl Strategy<Value = Item> {
 }
 
 fn dead_group() -> impl Strategy<Value = Item> {
-    (prop::array::uniform5(text()), maybe(time()), numbers(), state(), time()).prop_map(
-        |([rev, intake, run, class, message], due_at, rows, state, since)| {
+    (prop::array::uniform5(text()), maybe(time()), numbers(), state(), time(), letter()).prop_map(
+        |([rev, intake, run, class, message], due_at, rows, state, since, letter)| {
+            let (replays, replayed_in) = (letter.number, nothing_or(&class).map(PartId).into_iter().collect());
             let (rev, first_seen) = (Rev(rev), since);
-            Item::DeadGroup(DeadGroup { rev, state, since, due_at, intake, run, class, message, rows, first_seen })
+            Item::DeadGroup(DeadGroup {
+                rev,
+                state,
+                since,
+                due_at,
+                intake,
+                run,
+                class,
+                message,
+                rows,
+                first_seen,
+                replays,
+                replayed_in,
+                letter,
+            })
         },
     )
 }
