@@ -139,6 +139,7 @@ fn program(folder: &Path) {
         std::fs::create_dir_all(object.parent().unwrap()).unwrap();
         std::fs::hard_link(folder.join(file), object).unwrap();
     }
+    let dead_letters = parts.dead_letters(Arc::new(SystemClock)).unwrap();
     let engine = Engine {
         ledger: parts.ledger,
         objects: parts.objects,
@@ -147,6 +148,8 @@ fn program(folder: &Path) {
         ids: Arc::new(SystemIds),
         work_queue: None,
         left_work: None,
+        dead_letters: Arc::new(dead_letters),
+        ends: None,
         handover: Arc::new(Nobody),
         settings: Settings::default(),
         headers: Headers::default(),

@@ -135,6 +135,7 @@ fn engine(folder: &Path, base_url: &str) -> (Engine, Arc<Counting>) {
     let options = Options { base_url: base_url.to_owned(), ..Options::new(vec![ApiKey::new("bench").unwrap()]) };
     let mut settings = Settings::default();
     settings.policy.poll_min = Duration::from_millis(10);
+    let dead_letters = data.dead_letters(Arc::new(SystemClock)).unwrap();
     let engine = Engine {
         ledger: Arc::<Counting>::clone(&ledger),
         objects: data.objects,
@@ -143,6 +144,8 @@ fn engine(folder: &Path, base_url: &str) -> (Engine, Arc<Counting>) {
         ids: Arc::new(SystemIds),
         work_queue: None,
         left_work: None,
+        dead_letters: Arc::new(dead_letters),
+        ends: None,
         handover: Arc::new(Nobody),
         settings,
         headers: Headers::default(),

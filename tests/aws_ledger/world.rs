@@ -9,6 +9,7 @@ use gleaner::adapters::aws::dynamodb::{DynamoLedger, Operation, Spent};
 use gleaner::adapters::aws::s3::{self, S3Inbox};
 use gleaner::adapters::gemini::{ApiKey, HttpGemini, Options};
 use gleaner::adapters::local::folder::FolderObjects;
+use gleaner::adapters::local::sqlite::SqliteQueue;
 use gleaner::app::drive::OPEN;
 use gleaner::app::engine::Engine;
 use gleaner::app::land::land;
@@ -79,6 +80,7 @@ impl World {
         let objects = FolderObjects::open(folder.path().join("objects"), START).unwrap();
         let keys = vec![ApiKey::new("test-key-1").unwrap()];
         let options = Options { base_url: simulator.base_url(), ..Options::new(keys) };
+        let dead_letters = SqliteQueue::open(folder.path().join("dead-letters.db"), clock.clone()).unwrap();
         let engine = Engine {
             ledger: ledger.clone(),
             objects: Arc::new(objects),
@@ -87,6 +89,8 @@ impl World {
             ids: Arc::new(TestIds::new(1)),
             work_queue: None,
             left_work: None,
+            dead_letters: Arc::new(dead_letters),
+            ends: None,
             handover: Arc::new(Nobody),
             settings: Default::default(),
             headers: Default::default(),
