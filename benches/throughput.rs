@@ -131,11 +131,11 @@ impl Ledger for Counting {
 
 fn engine(folder: &Path, base_url: &str) -> (Engine, Arc<Counting>) {
     let data = DataFolder::open(folder, SystemClock.now()).unwrap();
+    let dead_letters = data.dead_letters(Arc::new(SystemClock)).unwrap();
     let ledger = Counting::new(data.ledger);
     let options = Options { base_url: base_url.to_owned(), ..Options::new(vec![ApiKey::new("bench").unwrap()]) };
     let mut settings = Settings::default();
     settings.policy.poll_min = Duration::from_millis(10);
-    let dead_letters = data.dead_letters(Arc::new(SystemClock)).unwrap();
     let engine = Engine {
         ledger: Arc::<Counting>::clone(&ledger),
         objects: data.objects,
