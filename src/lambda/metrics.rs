@@ -167,6 +167,7 @@ mod tests {
             handover: Arc::new(Nobody),
             settings: Default::default(),
             headers: Default::default(),
+            sweeps: Default::default(),
             stopping: Default::default(),
         }
     }

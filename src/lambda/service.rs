@@ -13,6 +13,7 @@ use crate::adapters::gemini::{ApiKey, HttpGemini, HttpPublicKeys, Offline, Optio
 use crate::adapters::system::{SystemClock, SystemIds};
 use crate::app::engine::Engine;
 use crate::app::inbox::HandedOver;
+use crate::app::letters::Sweeps;
 use crate::app::lines::Headers;
 use crate::app::settings::Settings;
 use crate::app::webhook::Reception;
@@ -68,6 +69,7 @@ pub struct Service {
     parts: Option<Stack>,
     reception: Option<Reception>,
     headers: Headers,
+    sweeps: Sweeps,
     /// Long files handed over lately.
     pub(super) handed_over: HandedOver,
     client: Mutex<Option<Client>>,
@@ -113,6 +115,7 @@ impl Service {
             parts,
             reception,
             headers: Headers::default(),
+            sweeps: Sweeps::default(),
             handed_over: HandedOver::default(),
             client: Mutex::default(),
             measured: Mutex::default(),
@@ -159,6 +162,7 @@ impl Service {
             handover: Arc::new(Nobody),
             settings: self.settings.clone(),
             headers: self.headers.clone(),
+            sweeps: self.sweeps.clone(),
             stopping: Arc::default(),
         };
         Ok((engine, missing))
