@@ -54,6 +54,9 @@ pub enum Command {
     /// List the dead letters: what will not be tried again by itself
     #[command(after_help = help::DEAD)]
     Dead(Dead),
+    /// Tell what waits for a person, and what is deleted when
+    #[command(after_help = help::SUMMARY)]
+    Summary,
     /// Send nothing new until `resume`; results are still collected
     #[command(after_help = help::PAUSE)]
     Pause(Pause),

@@ -19,6 +19,7 @@ mod signal;
 mod simulate;
 mod status;
 mod submit;
+mod summary;
 mod table;
 mod webhook;
 
@@ -84,6 +85,7 @@ async fn dispatch(args: Args, console: &Console) -> Result<Exit, Stop> {
         Command::Status => status::status(context).await,
         Command::Show(args) => show::show(context, &args).await,
         Command::Dead(args) => dead::dead(context, &args).await,
+        Command::Summary => summary::summary(context).await,
         Command::Pause(args) => pause::pause(context, &args).await,
         Command::Row(args) => row::row(context, &args).await,
         Command::Results(args) => results::results(context, &args).await,
