@@ -247,7 +247,9 @@ pub async fn dead(engine: &Engine, class: Option<&str>, run: Option<&str>, limit
     }
 }
 
-fn letter(item: &Item) -> Option<Dead> {
+/// A dead letter as `dead` lists it; none: the item can't be one.
+#[must_use]
+pub fn letter(item: &Item) -> Option<Dead> {
     match item {
         Item::Job(job) => Some(Dead {
             id: job.key.to_string(),

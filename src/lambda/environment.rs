@@ -139,11 +139,12 @@ mod tests {
         Environment::of(&|name| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
     }
 
-    const TICK: [(&str, &str); 6] = [
+    const TICK: [(&str, &str); 7] = [
         ("_HANDLER", "tick"),
         ("GLEANER_TABLE", "t"),
         ("GLEANER_BUCKET", "b"),
         ("GLEANER_WORK_QUEUE", "http://127.0.0.1/q"),
+        ("GLEANER_DEAD_LETTERS", "http://127.0.0.1/d"),
         ("GLEANER_GEMINI_SECRET", "s"),
         ("GLEANER_WEBHOOK_SECRET", "w"),
     ];
@@ -164,7 +165,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let needed =
-            [("tick", &[1, 2, 3, 4][..]), ("worker", &[1, 2, 3, 4]), ("webhook", &[1, 3, 5]), ("summary", &[])];
+            [("tick", &[1, 2, 3, 4, 5][..]), ("worker", &[1, 2, 3, 4, 5]), ("webhook", &[1, 3, 6]), ("summary", &[])];
         for ((function, needed), missing) in needed.into_iter().flat_map(|case| (1..TICK.len()).map(move |n| (case, n)))
         {
             let mut pairs = TICK.to_vec();

@@ -202,6 +202,7 @@ mod tests {
             handover: Arc::new(Nobody),
             settings: Default::default(),
             headers: Default::default(),
+            sweeps: Default::default(),
             stopping: Default::default(),
         }
     }

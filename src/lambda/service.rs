@@ -13,6 +13,7 @@ use crate::adapters::gemini::{ApiKey, HttpGemini, HttpPublicKeys, Offline, Optio
 use crate::adapters::system::{SystemClock, SystemIds};
 use crate::app::engine::Engine;
 use crate::app::inbox::HandedOver;
+use crate::app::letters::Sweeps;
 use crate::app::lines::Headers;
 use crate::app::settings::Settings;
 use crate::app::webhook::Reception;
@@ -69,6 +70,7 @@ pub struct Service {
     reception: Option<Reception>,
     desk: Option<Desk>,
     headers: Headers,
+    sweeps: Sweeps,
     /// Long files handed over lately.
     pub(super) handed_over: HandedOver,
     client: Mutex<Option<Client>>,
@@ -115,6 +117,7 @@ impl Service {
             reception,
             desk,
             headers: Headers::default(),
+            sweeps: Sweeps::default(),
             handed_over: HandedOver::default(),
             client: Mutex::default(),
             measured: Mutex::default(),
@@ -169,6 +172,7 @@ impl Service {
             handover: Arc::new(Nobody),
             settings: self.settings.clone(),
             headers: self.headers.clone(),
+            sweeps: self.sweeps.clone(),
             stopping: Arc::default(),
         };
         Ok((engine, missing))

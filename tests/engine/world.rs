@@ -364,6 +364,7 @@ fn engine(
         handover: hands.clone(),
         settings: maker.settings.clone(),
         headers: Default::default(),
+        sweeps: Default::default(),
         stopping: Default::default(),
     }
 }
