@@ -28,6 +28,7 @@ pub mod look;
 pub mod merge;
 pub mod part;
 pub mod pass;
+pub mod replay;
 pub mod report;
 pub mod row;
 pub mod send;

@@ -5,6 +5,7 @@ pub mod cancel;
 pub mod collect;
 pub mod consume;
 pub mod cursor;
+pub mod discard;
 pub mod drive;
 pub mod engine;
 pub mod follow;

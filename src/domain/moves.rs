@@ -10,8 +10,11 @@ mod batch;
 mod consuming;
 mod heard;
 mod looks;
+mod replaying;
 #[cfg(test)]
 mod tests;
+
+pub use replaying::Again;
 
 use super::classify::{Delay, Judgement, Verdict, exhausted};
 use super::job::{Fate, Handle, Job, KeyId, Lease, State};

@@ -20,6 +20,7 @@ mod looks;
 mod outcomes;
 mod paused;
 mod plain;
+mod replays;
 mod runs;
 #[path = "../simulated/mod.rs"]
 mod simulated;

@@ -1,0 +1,1 @@
+//! Results that could not be handed on, and attempts of batch runs.
