@@ -164,8 +164,13 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let needed =
-            [("tick", &[1, 2, 3, 4, 5][..]), ("worker", &[1, 2, 3, 4, 5]), ("webhook", &[1, 3, 6]), ("summary", &[])];
+        let needed = [
+            ("tick", &[1, 2, 3, 4, 5][..]),
+            ("worker", &[1, 2, 3, 4, 5]),
+            ("replay", &[1, 2, 3, 4, 5]),
+            ("webhook", &[1, 3, 6]),
+            ("summary", &[1]),
+        ];
         for ((function, needed), missing) in needed.into_iter().flat_map(|case| (1..TICK.len()).map(move |n| (case, n)))
         {
             let mut pairs = TICK.to_vec();

@@ -13,6 +13,7 @@ use super::{Event, Service, metrics};
 use crate::app::engine::{Engine, Trouble};
 use crate::app::replay::{Replay, ReplayError, Replayed, replay};
 use crate::domain::time::Millis;
+use crate::domain::webhook::LARGEST;
 
 /// How long API Gateway waits for an answer is 30 s; so long new things are begun for it.
 const OVER_HTTP: Duration = Duration::from_secs(20);
@@ -22,9 +23,6 @@ const ANSWERED: Duration = Duration::from_secs(25);
 
 /// The longest that a direct invocation begins new things: its time-out is what bounds it.
 const LONGEST: Duration = Duration::from_secs(3600);
-
-/// The longest request, in bytes: one that names some thousand ids is far shorter.
-const LARGEST: usize = 1 << 20;
 
 /// As much of an event of API Gateway as tells who sent it.
 #[derive(Deserialize)]
@@ -150,6 +148,9 @@ async fn run(
                 replay.resubmitted = done.resubmitted,
                 "replayed"
             );
+            if let Some(trouble) = &done.trouble {
+                error!(replay.caller = caller, error = trouble, "a replay stopped: a person must act first");
+            }
             if done.recovered > 0 {
                 metrics::print_consumed(service, done.recovered).map_err(|error| failed(error.to_string()))?;
             }

@@ -22,10 +22,7 @@ async fn together(engine: &Engine, job: &Job, asked: &Changes) -> Result<Changes
     let bytes = engine.objects.get(earlier).await?;
     let earlier: Changes = serde_json::from_slice(&bytes)
         .map_err(|error| Trouble::NeedsPerson(format!("{earlier} can't be read: {error}")))?;
-    Ok(Changes {
-        model: asked.model.clone().or(earlier.model),
-        request: asked.request.clone().or(earlier.request),
-    })
+    Ok(Changes { model: asked.model.clone().or(earlier.model), request: asked.request.clone().or(earlier.request) })
 }
 
 /// Whether a job's line is still one with these changes; what is wrong with it, in words.
@@ -43,15 +40,18 @@ pub(super) async fn check(engine: &Engine, job: &Job, asked: &Changes) -> Result
 
 /// The line with the changes merged into its request.
 fn changed(line: &JobLine, changes: &Changes) -> Result<JobLine, LineError> {
-    let own = line.request.iter().filter(|(name, _)| changes.model.is_none() || !matches!(name.as_str(), "model" | "agent"));
+    let own =
+        line.request.iter().filter(|(name, _)| changes.model.is_none() || !matches!(name.as_str(), "model" | "agent"));
     let own: Vec<String> = own.map(|(name, value)| format!("{}:{}", quoted(name), value.get())).collect();
     let mut text = changes.apply(&format!("{{{}}}", own.join(",")))?;
     if let Some(model) = &changes.model {
-        let model = Changes { model: None, request: RawValue::from_string(format!("{{\"model\":{}}}", quoted(model))).ok() };
+        let model =
+            Changes { model: None, request: RawValue::from_string(format!("{{\"model\":{}}}", quoted(model))).ok() };
         text = model.apply(&text)?;
     }
     let bad = |message: String| LineError { class: "bad_line:field", message };
-    let parsed = parse_line(text.as_bytes(), &Header::default())?.ok_or_else(|| bad("nothing is left of it".to_owned()))?;
+    let parsed =
+        parse_line(text.as_bytes(), &Header::default())?.ok_or_else(|| bad("nothing is left of it".to_owned()))?;
     match parsed.unsent.first() {
         Some(unsent) => Err(bad(format!("{unsent}: Gemini's create call has no such field"))),
         None => Ok(parsed),

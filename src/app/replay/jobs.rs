@@ -50,14 +50,7 @@ pub(super) struct Jobs<'a> {
 
 impl<'a> Jobs<'a> {
     pub(super) fn new(engine: &'a Engine, how: &'a How, until: Millis) -> Self {
-        Self {
-            engine,
-            gates: Gates::new(engine),
-            how,
-            until,
-            troubles: AtomicU32::new(0),
-            trouble: Mutex::default(),
-        }
+        Self { engine, gates: Gates::new(engine), how, until, troubles: AtomicU32::new(0), trouble: Mutex::default() }
     }
 
     /// What only a person can mend, if that came up.
