@@ -10,9 +10,8 @@ use tracing::{error, info};
 
 use super::http::{Http, HttpError, answer};
 use super::{Event, Service, metrics};
-use crate::app::engine::{Engine, Trouble};
+use crate::app::engine::Trouble;
 use crate::app::replay::{Replay, ReplayError, Replayed, replay};
-use crate::domain::time::Millis;
 use crate::domain::webhook::LARGEST;
 
 /// How long API Gateway waits for an answer is 30 s; so long new things are begun for it.
@@ -130,12 +129,14 @@ async fn run(
     let failed = |why: String| Failed { status: 500, why };
     let until =
         service.until(deadline, answered.map_or(LONGEST, |_| OVER_HTTP)).map_err(|short| failed(short.to_string()))?;
-    let (mut engine, no_gemini) = service.engine().await.map_err(|error| failed(error.to_string()))?;
+    let (mut engine, no_gemini) = service.engine_until(deadline).await.map_err(|error| failed(error.to_string()))?;
     // Only looking needs no key.
     if let Some(why) = no_gemini.filter(|_| !request.dry_run) {
         return Err(failed(why.to_string()));
     }
-    end(&mut engine, deadline, answered);
+    // Nobody waits for the answer any more after that: as if it were ended then.
+    let answered = answered.map(|answered| engine.clock.now().plus(answered));
+    engine.ends = engine.ends.into_iter().chain(answered).min();
     let outcome = replay(&engine, request, until).await;
     match &outcome {
         Ok(done) => {
@@ -158,13 +159,6 @@ async fn run(
         Err(why) => error!(replay.caller = caller, error = %why, "a replay was refused or met trouble"),
     }
     outcome.map_err(Failed::from)
-}
-
-/// When it ends from outside: by the function's time-out, or because nobody waits for the answer any more.
-fn end(engine: &mut Engine, deadline: u64, answered: Option<Duration>) {
-    let deadline = Millis(i64::try_from(deadline).unwrap_or(i64::MAX));
-    let answered = answered.map(|answered| engine.clock.now().plus(answered));
-    engine.ends = Some(answered.map_or(deadline, |answered| answered.min(deadline)));
 }
 
 fn refusal(status: u16, headers: &[(&str, &str)], error: &str) -> Value {
