@@ -99,6 +99,10 @@ fn read(body: &[u8]) -> Result<Replay, String> {
     if body.is_empty() || body == b"null" {
         return Ok(Replay::default());
     }
+    // A list would be taken for the fields in their order.
+    if !body.starts_with(b"{") {
+        return Err("the request can't be read: it is no JSON object".to_owned());
+    }
     serde_json::from_slice(body).map_err(|error| format!("the request can't be read: {error}"))
 }
 
