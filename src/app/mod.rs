@@ -25,6 +25,7 @@ pub mod report;
 pub mod send;
 pub mod settings;
 pub mod submit;
+pub mod summary;
 pub mod take;
 pub mod tick;
 pub mod webhook;

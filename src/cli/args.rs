@@ -61,6 +61,9 @@ pub enum Command {
     /// Give dead letters up, with a reason
     #[command(after_help = help::DISCARD)]
     Discard(Discard),
+    /// Tell what waits for a person, and what is deleted when
+    #[command(after_help = help::SUMMARY)]
+    Summary,
     /// Send nothing new until `resume`; results are still collected
     #[command(after_help = help::PAUSE)]
     Pause(Pause),

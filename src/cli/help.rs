@@ -319,6 +319,43 @@ Examples:
 
 Exit codes: 0; 3 some were left; 2 bad use: nothing was begun.";
 
+/// Behind `gleaner help summary`.
+pub const SUMMARY: &str = "\
+Made to be read once a day: a stack does so by itself, and sends it to who has
+subscribed to its topic. It costs what is parked and what is open, not what is
+over, and changes nothing.
+
+Examples:
+  gleaner summary
+  gleaner --stack gleaner summary
+  gleaner --json summary | jq '.classes[] | {class, count}'
+
+--json prints one object:
+  at                  when it was made
+  clean               true: no dead letter, no run that waits for a person, no
+                      possible duplicate
+  dead_letters        how many `gleaner dead` lists
+  parked              the jobs, rows and lines that they are of
+  classes             [{class, count, oldest, newest}], largest first; count is
+                      of jobs, rows and lines
+  modes               the same by mode: {\"interaction\", \"call\", \"batch\", \"line\"}
+  files               [{file, sha256, run, count}], the 20 largest
+  oldest, newest      since when they are dead letters, or null
+  oldest_age_s        the age of the oldest in seconds, or null
+  expiries            [{what, at, days, free_tier_at?, id, name?, items}], what is
+                      deleted next of each kind: the \"message\" of a dead letter
+                      (by SQS, 14 days after it was sent), an \"interaction\" (by
+                      Gemini, 55 days after it was made, on the free tier 1), a
+                      \"batch_output\" (42 days), an \"input_file\" (48 hours).
+                      items: how many of the kind are still there
+  days_until_expiry   days until the first of them, or null
+  unsent_messages     dead letters whose message is still to be sent
+  no_payload          imported jobs that wait for their line
+  possible_duplicates of dead letters and open jobs
+  held_runs           [{run, file, class, since}], runs that wait for a person
+
+Exit code: 0, whatever there is to say.";
+
 /// Behind `gleaner help pause`.
 pub const PAUSE: &str = "\
 It works within a second on runs under way, and lasts until `gleaner resume`.

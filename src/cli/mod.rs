@@ -21,6 +21,7 @@ mod signal;
 mod simulate;
 mod status;
 mod submit;
+mod summary;
 mod table;
 mod webhook;
 
@@ -88,6 +89,7 @@ async fn dispatch(args: Args, console: &Console) -> Result<Exit, Stop> {
         Command::Dead(args) => dead::dead(context, &args).await,
         Command::Replay(args) => replay::replay(context, &args).await,
         Command::Discard(args) => discard::discard(context, &args).await,
+        Command::Summary => summary::summary(context).await,
         Command::Pause(args) => pause::pause(context, &args).await,
         Command::Row(args) => row::row(context, &args).await,
         Command::Results(args) => results::results(context, &args).await,
