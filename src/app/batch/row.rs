@@ -4,7 +4,7 @@
 //! blocks until its line is found, and only those that must be.
 
 mod chain;
-mod look;
+pub(super) mod look;
 
 use serde_json::Value;
 
@@ -155,10 +155,10 @@ pub enum LetterItem {
 
 /// A pass that settled the row.
 #[derive(Debug, Clone)]
-struct Settling<'a> {
-    part: &'a Part,
-    passed: &'a Passed,
-    settled: SettledAs,
+pub(super) struct Settling<'a> {
+    pub part: &'a Part,
+    pub passed: &'a Passed,
+    pub settled: SettledAs,
 }
 
 /// All about the row of that key. None: the run has no such row.
