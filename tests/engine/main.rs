@@ -20,6 +20,7 @@ mod looks;
 mod outcomes;
 mod paused;
 mod plain;
+mod replay_rows;
 mod runs;
 #[path = "../simulated/mod.rs"]
 mod simulated;

@@ -35,7 +35,9 @@ pub(super) async fn tell(engine: &Engine, mut part: Part, intake: &Intake, run: 
     for number in 0..part.passes.len() {
         let Some(passed) = part.passes.get(number).cloned() else { break };
         if passed.told < passed.dead_bytes {
-            let Some(told) = tell_dead(engine, part, number, &passed, intake, &grouped, &origins).await? else { return Ok(()) };
+            let Some(told) = tell_dead(engine, part, number, &passed, intake, &grouped, &origins).await? else {
+                return Ok(());
+            };
             part = told;
         }
         if passed.mended < passed.recovered_bytes {

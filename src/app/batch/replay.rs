@@ -89,7 +89,9 @@ pub async fn replay_rows(engine: &Engine, letters: Vec<Item>, how: &How) -> Resu
 /// Why nothing of a run can be replayed.
 async fn refused(engine: &Engine, intake: &str, how: &How) -> Result<Option<String>, Trouble> {
     if how.by == RowsBy::Call {
-        return Ok(Some("rows are replayed as a batch by this version; leave out that they should go as calls".to_owned()));
+        return Ok(Some(
+            "rows are replayed as a batch by this version; leave out that they should go as calls".to_owned(),
+        ));
     }
     let (intake, run) = items::run_of(engine, intake).await?;
     Ok(intake.cancelled.map(|reason| {

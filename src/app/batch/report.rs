@@ -258,7 +258,8 @@ async fn discarded(engine: &Engine, intake: &Intake, run: &Run, parts: &[Part], 
             let mut left = grouped;
             for state in [State::Parked, State::Retryable] {
                 let items = every(engine, state, usize::MAX).await?;
-                let own = |item: &&Item| matches!(item, Item::DeadRow(row) if row.run == run.key && !is_out(parts, row));
+                let own =
+                    |item: &&Item| matches!(item, Item::DeadRow(row) if row.run == run.key && !is_out(parts, row));
                 left += items.iter().filter(own).count() as u64;
             }
             let untold = parts.iter().flat_map(|part| &part.passes).filter(|passed| !passed.is_told());
@@ -281,8 +282,7 @@ async fn groups(engine: &Engine, run: &Run, parts: &[Part]) -> Result<(u64, u64)
         *classes.entry(class).or_default() += rows;
     }
     let grouped = classes.into_iter().filter(|(_, rows)| *rows > ROWS_OF_A_CLASS);
-    let ids: Vec<ItemId> =
-        grouped.map(|(class, _)| ItemId::dead_group(&run.key, &clip(class, CLASS_BYTES))).collect();
+    let ids: Vec<ItemId> = grouped.map(|(class, _)| ItemId::dead_group(&run.key, &clip(class, CLASS_BYTES))).collect();
     let (mut all, mut given_up) = (0, 0);
     for item in engine.ledger.get_many(&ids).await? {
         let Item::DeadGroup(group) = item else { continue };

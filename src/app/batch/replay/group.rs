@@ -85,7 +85,9 @@ pub(super) async fn replay_group(
 /// The pass that an entry names, and its part.
 async fn pass_of(engine: &Engine, run: &str, entry: &str) -> Result<(Part, Passed), Trouble> {
     let strange = || {
-        Trouble::NeedsPerson(format!("a dead letter of the run {run} names {entry}, which is no pass of it. Please report this."))
+        Trouble::NeedsPerson(format!(
+            "a dead letter of the run {run} names {entry}, which is no pass of it. Please report this."
+        ))
     };
     let (part, name) = entry.rsplit_once('.').ok_or_else(strange)?;
     let part = items::part(engine, run, &PartId(part.to_owned())).await?;

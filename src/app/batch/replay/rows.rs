@@ -90,8 +90,7 @@ pub(super) async fn replay_alike(
 }
 
 /// Why rows were left of which the fence was lost.
-pub(super) const TOO_SLOW: &str =
-    "it took longer than its lease, or somebody cancelled the run meanwhile: it is a dead letter again by the next tick. Replay it again";
+pub(super) const TOO_SLOW: &str = "it took longer than its lease, or somebody cancelled the run meanwhile: it is a dead letter again by the next tick. Replay it again";
 
 enum Claim {
     Ours(DeadRow),
@@ -134,7 +133,9 @@ async fn claim(
                 Item::DeadRow(found) => row = found,
                 other => return Ok(Claim::Not(left(id, format!("the ledger item {} is no dead row", other.id())))),
             },
-            Ok(_) | Err(ReplaceError::Stale(None)) => return Ok(Claim::Not(left(id, "it is not in the ledger any more"))),
+            Ok(_) | Err(ReplaceError::Stale(None)) => {
+                return Ok(Claim::Not(left(id, "it is not in the ledger any more")));
+            }
             Err(ReplaceError::Ledger(error)) => return Err(error.into()),
         }
     }

@@ -66,8 +66,8 @@ async fn standing(engine: &Engine, run: &str, part: &PartId, attempt: u32) -> Re
     }
     let died_in = attempt_key(run, part, attempt);
     let died_in = jobs.iter().find(|job| job.key == died_in);
-    let maybe_paid = died_in
-        .is_some_and(|job| job.maybe_accepted || job.handles.iter().any(|handle| handle.fate == Fate::GivenUp));
+    let maybe_paid =
+        died_in.is_some_and(|job| job.maybe_accepted || job.handles.iter().any(|handle| handle.fate == Fate::GivenUp));
     Ok(Standing::Over { maybe_paid })
 }
 
@@ -113,7 +113,10 @@ async fn is_told(engine: &Engine, run: &str, id: &PartId) -> Result<bool, Troubl
 }
 
 fn why(job: &Job) -> String {
-    let of = job.batch.as_ref().map_or_else(String::new, |attempt| format!("attempt {} of part {}", attempt.number, attempt.part));
+    let of = job
+        .batch
+        .as_ref()
+        .map_or_else(String::new, |attempt| format!("attempt {} of part {}", attempt.number, attempt.part));
     match (job.state, job.due_at) {
         (State::GivenUp, Some(due)) => format!(
             "{of} was given up and may still bring its result; it is looked at again at {due}. Replay it after that"

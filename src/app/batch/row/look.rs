@@ -20,7 +20,11 @@ pub(in crate::app::batch) struct Line {
 }
 
 /// The line with that key of an object that this program wrote.
-pub(in crate::app::batch) async fn find_line(objects: &Arc<dyn Objects>, object: &str, key: &str) -> Result<Option<Line>, Trouble> {
+pub(in crate::app::batch) async fn find_line(
+    objects: &Arc<dyn Objects>,
+    object: &str,
+    key: &str,
+) -> Result<Option<Line>, Trouble> {
     first_line(LinesOf::own(objects, object), key).await
 }
 
@@ -77,6 +81,8 @@ pub(super) async fn may_be_open_in(objects: &Arc<dyn Objects>, parts: &[Part], k
     let Some(whole) = parts.first() else { return Ok(false) };
     let settled: u64 = parts
         .iter()
+        // What a replay settles was settled before, as dead.
+        .filter(|part| !part.part.is_replay())
         .map(|part| {
             let tally = part.tally();
             tally.succeeded + tally.recovered + tally.dead
