@@ -125,11 +125,11 @@ async fn a_late_outcome_that_cannot_be_taken_blocks_no_part() {
     let world = World::with(&[], config, in_parts_of(20)).await;
     let text = rows(20);
     let run = land_run(&world, with_deadline(&text, "1h")).await;
-    world.pass(Duration::from_secs(65 * 60), Duration::from_secs(60)).await;
+    world.pass(Duration::from_secs(70 * 60), Duration::from_secs(60)).await;
     assert_eq!(world.progress(&run).await.run.unwrap().attempts(), 2);
     let first = world.jobs().await.into_iter().find(|job| job.state == State::GivenUp).unwrap();
     // It has ended at Gemini by now; a replay, say, looks at it, and cannot take it.
-    world.advance(Duration::from_secs(40 * 60));
+    world.advance(Duration::from_secs(30 * 60));
     world.set_faults(&["download-cut-silent=1"]).await;
     gleaner::app::batch::look::look(&world.engine, &first, &[first.handles[0].id.clone()]).await.unwrap();
     let state = async || world.jobs().await.into_iter().find(|job| job.key == first.key).unwrap().state;
