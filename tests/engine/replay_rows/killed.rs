@@ -117,9 +117,9 @@ async fn killed_many_times(seed: u64, faults: &[&str]) {
     assert_eq!(books.values.len() + books.dead.len(), 40, "seed {seed}");
     merged(&world, &progress).await;
     world.set_faults(&[]).await;
-    replay_rows(&world.engine, letters(&world.engine).await, &as_they_were()).await.unwrap();
+    let told = replay_rows(&world.engine, letters(&world.engine).await, &as_they_were()).await.unwrap();
     let (progress, books) = books_of(&world, &run, &text).await;
-    assert_eq!((books.values.len(), progress.tally.parked), (40, 0), "seed {seed}");
+    assert_eq!((books.values.len(), progress.tally.parked), (40, 0), "seed {seed}: {told:?}");
 }
 
 #[tokio::test]

@@ -55,13 +55,20 @@ async fn standing(engine: &Engine, run: &str, part: &PartId, attempt: u32) -> Re
         look_once_more(engine, &job).await?;
     }
     let jobs = jobs(engine, &keys).await?;
-    if let Some(open) = jobs.iter().find(|job| !job.state.is_closed()) {
-        return Ok(Standing::Open(why(open)));
-    }
-    // Whatever they brought is on the parts by now. It must be told before anything goes out again.
+    // Read after the jobs: whatever those brought that are closed is on the parts by now. It must be told before anything
+    // goes out again.
     for whole in part.wholes() {
-        if !is_told(engine, run, &whole).await? {
+        let Some(whole) = told(engine, run, &whole).await? else {
             return Ok(Standing::Open(format!("what came of part {whole} is just being written down; try again soon")));
+        };
+        let of_it = |job: &&Job| job.batch.as_ref().is_some_and(|attempt| attempt.part == whole.part);
+        // One whose output is taken brings no other, though it could not be handed on, say.
+        let is_open = |job: &&Job| {
+            let taken = job.batch.as_ref().is_some_and(|attempt| whole.has_taken(attempt.number));
+            !job.state.is_closed() && !taken
+        };
+        if let Some(open) = jobs.iter().filter(of_it).find(is_open) {
+            return Ok(Standing::Open(why(open)));
         }
     }
     let died_in = attempt_key(run, part, attempt);
@@ -99,17 +106,18 @@ async fn look_once_more(engine: &Engine, job: &Job) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Whether the dead letters of a part are made and settled, those of a late result that came just now included.
-async fn is_told(engine: &Engine, run: &str, id: &PartId) -> Result<bool, Trouble> {
-    let told = |part: &Part| part.passes.iter().all(Passed::is_told);
+/// A part whose dead letters are made and settled, those of a late result that came just now included. None: somebody else
+/// is at that.
+async fn told(engine: &Engine, run: &str, id: &PartId) -> Result<Option<Part>, Trouble> {
+    let is_told = |part: &Part| part.passes.iter().all(Passed::is_told);
     let part = items::part(engine, run, id).await?;
-    if told(&part) {
-        return Ok(true);
+    if is_told(&part) {
+        return Ok(Some(part));
     }
     if part.lease.as_ref().is_none_or(|lease| lease.until <= engine.clock.now()) {
         bring_on(engine, part, &mut Out::default()).await?;
     }
-    Ok(told(&items::part(engine, run, id).await?))
+    Ok(Some(items::part(engine, run, id).await?).filter(is_told))
 }
 
 fn why(job: &Job) -> String {
