@@ -24,6 +24,7 @@ mod outcomes;
 mod paused;
 mod plain;
 mod replays;
+mod replay_rows;
 mod runs;
 #[path = "../simulated/mod.rs"]
 mod simulated;
