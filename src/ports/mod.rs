@@ -13,6 +13,7 @@ pub mod inbox;
 pub mod ledger;
 pub mod objects;
 pub mod queue;
+pub mod seed;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod webhook_keys;
