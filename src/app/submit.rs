@@ -188,6 +188,10 @@ pub(super) async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> R
         Action::Look(handles) if job.batch.is_some() => return look(engine, &job, &handles).await.map(|_| false),
         _ => return Ok(false),
     }
+    if job.has_no_line() && job.may_try_again() {
+        engine.change(&job, Job::wait_for_line).await?;
+        return Ok(false);
+    }
     if !job.may_try_again() {
         let class = job.class.clone().unwrap_or_else(|| "unknown".to_owned());
         let message = job.message.clone().unwrap_or_default();

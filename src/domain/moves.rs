@@ -9,6 +9,7 @@
 mod batch;
 mod consuming;
 mod heard;
+mod imported;
 mod looks;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,8 @@ use super::classify::{Delay, Judgement, Verdict, exhausted};
 use super::job::{Fate, Handle, Job, KeyId, Lease, State};
 use super::policy::{LONGEST_DELAY, OnUnclear, Policy};
 use super::time::Millis;
+
+pub use self::imported::{NO_PAYLOAD, WHY_NO_PAYLOAD};
 
 /// The class of a create that may or may not have been accepted.
 pub const UNCLEAR: &str = "unclear";
