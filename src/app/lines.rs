@@ -364,17 +364,6 @@ impl Engine {
         Ok(header)
     }
 
-    /// What the answer to a job must be. Where nobody knows its line, any answer with a text is one.
-    ///
-    /// # Errors
-    /// As [`Engine::line_of`].
-    pub async fn expectation_of(&self, job: &Job) -> Result<Expectation, Trouble> {
-        if job.has_no_line() {
-            return Ok(Expectation::default());
-        }
-        self.line_of(job).await.map(|(_, expectation)| expectation)
-    }
-
     /// The line of a job, read again.
     ///
     /// # Errors
