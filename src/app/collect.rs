@@ -9,6 +9,7 @@ use tracing::{debug, error, info, warn};
 
 use super::batch;
 use super::batch::items::job as job_of;
+use super::call::take_over;
 use super::consume;
 use super::engine::{Engine, Trouble};
 use super::follow::prove_heard;
@@ -19,7 +20,7 @@ use super::submit::PAGE;
 use super::work::hand_over_attempt;
 use crate::domain::interaction::Interaction;
 use crate::domain::item::Item;
-use crate::domain::job::{Job, Rev, State};
+use crate::domain::job::{Job, Mode, Rev, State};
 use crate::domain::moves::Now;
 use crate::domain::step::{Action, step};
 use crate::domain::time::Millis;
@@ -108,6 +109,7 @@ pub(super) async fn step_one(engine: &Engine, item: Item) -> Result<bool, Troubl
         }
     }
     match action {
+        Action::TakeOver if job.mode == Mode::Call => take_over(engine, &job).await,
         Action::TakeOver => {
             warn!(job.key = %job.key, job.attempt = job.attempts, "a reservation ran out: unclear");
             let nonce = job.nonce.clone();

@@ -197,7 +197,7 @@ impl Elsewhere {
             return Ok(Some(others));
         }
         let sha256 = &progress.intake.sha256;
-        let header = engine.header(sha256).await?;
+        let header = engine.header_of(&progress.intake).await?;
         let mut reader = LineReader::new(&*engine.objects, sha256, 0, 0);
         let mut keys = Vec::new();
         loop {

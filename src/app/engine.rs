@@ -231,7 +231,7 @@ impl Engine {
     /// is stale, and every later write with it is refused.
     pub async fn hold<T>(&self, mut job: Job, work: impl Future<Output = T>) -> (Job, T) {
         let mut work = std::pin::pin!(work);
-        let third = self.settings.policy.submit_lease / 3;
+        let third = job.lease_length(&self.settings.policy) / 3;
         let mut lost = false;
         loop {
             tokio::select! {

@@ -1,6 +1,7 @@
 //! What the program does: free functions over ports.
 
 pub mod batch;
+mod call;
 pub mod cancel;
 pub mod collect;
 pub mod consume;
@@ -14,6 +15,7 @@ pub mod inbox;
 pub mod land;
 pub mod left_work;
 pub mod letters;
+pub mod line_again;
 pub mod lines;
 pub mod look;
 mod plan;

@@ -24,7 +24,7 @@ impl Ticked {
     /// Results made durable and handed on.
     #[must_use]
     pub const fn consumed(&self) -> u64 {
-        self.collected.consumed + self.followed.consumed
+        self.collected.consumed + self.submitted.consumed + self.followed.consumed
     }
 
     /// Whether it did nothing at all.

@@ -79,6 +79,8 @@ pub enum Command {
 pub enum Mode {
     /// Each line as a background interaction
     Interaction,
+    /// Each line as a plain generateContent call
+    Call,
     /// All rows by Gemini's Batch API, at half the price
     Batch,
 }
@@ -87,6 +89,7 @@ impl From<Mode> for job::Mode {
     fn from(mode: Mode) -> Self {
         match mode {
             Mode::Interaction => Self::Interaction,
+            Mode::Call => Self::Call,
             Mode::Batch => Self::Batch,
         }
     }
@@ -98,7 +101,7 @@ pub struct Run {
     /// The file of jobs or of rows, one JSON object a line
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// interaction or batch; else its first line says
+    /// interaction, call or batch; else its first line says
     #[arg(long, value_name = "MODE", value_enum, hide_possible_values = true)]
     pub mode: Option<Mode>,
     /// How to work.
@@ -112,7 +115,7 @@ pub struct Submit {
     /// Files of jobs or of rows, one JSON object a line
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// interaction or batch; else their first line says
+    /// interaction, call or batch; else their first line says
     #[arg(long, value_name = "MODE", value_enum, hide_possible_values = true)]
     pub mode: Option<Mode>,
     /// For a data folder of simulated work

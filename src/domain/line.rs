@@ -1,5 +1,6 @@
 //! The lines of an intake: its header, and jobs (design, section 4).
 
+mod call;
 mod fields;
 mod header;
 mod job;
@@ -64,9 +65,10 @@ pub struct JobLine {
     pub content: String,
     /// Its mode.
     pub mode: Mode,
-    /// The model or agent it names; none: the default model.
+    /// The model or agent it names; none: the default model. A plain call has no agent.
     pub target: Option<String>,
-    /// The create call's fields as written, without the program's own.
+    /// The create call's fields as written, without the program's own; of a plain call, generateContent's fields as they are
+    /// sent.
     pub request: Vec<(String, Box<RawValue>)>,
     /// What its answer must be, as written.
     pub expect: Option<Box<RawValue>>,

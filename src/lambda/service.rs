@@ -135,10 +135,20 @@ impl Service {
         self.reception.as_ref().ok_or_else(|| "this function was told of no table".into())
     }
 
-    /// An engine on the stack, and why it can't ask Gemini, if so: files can be landed without.
+    /// An engine on the stack for an invocation that is ended at `deadline`, and why it can't ask Gemini, if so: files can be landed without.
     ///
     /// # Errors
     /// A function that was told of no stack.
+    pub(super) async fn engine_until(&self, deadline: u64) -> Result<(Engine, Option<NoGemini>), Error> {
+        let (mut engine, missing) = self.engine().await?;
+        engine.ends = Some(Millis(i64::try_from(deadline).unwrap_or(i64::MAX)));
+        Ok((engine, missing))
+    }
+
+    /// The same for what takes no time to speak of.
+    ///
+    /// # Errors
+    /// As [`Service::engine_until`].
     pub(super) async fn engine(&self) -> Result<(Engine, Option<NoGemini>), Error> {
         let parts = self.parts()?;
         let (gemini, missing): (Arc<dyn Gemini>, _) = match self.gemini(parts).await {
@@ -176,6 +186,7 @@ impl Service {
         let options = Options {
             base_url: self.settings.base_url.clone(),
             http_timeout: self.settings.http_timeout,
+            call_timeout: self.settings.policy.call_timeout,
             ..Options::new(keys.to_vec())
         };
         let client: Arc<dyn Gemini> = Arc::new(HttpGemini::new(options)?);

@@ -31,7 +31,7 @@ const MEASURE: Duration = Duration::from_secs(300);
 pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Error> {
     let until = service.until(event.context.deadline, LONGEST)?;
     let jobs = event::jobs(&event.payload)?;
-    let (engine, no_gemini) = service.engine().await?;
+    let (engine, no_gemini) = service.engine_until(event.context.deadline).await?;
     let inline = match jobs {
         Some(bytes) => Some(land_jobs(&engine, Lines { file: "event".to_owned(), bytes }).await?),
         None => None,

@@ -45,7 +45,7 @@ impl Job {
         true
     }
 
-    fn take_to_consume(&mut self, holder: &str, now: Now<'_>) {
+    pub(super) fn take_to_consume(&mut self, holder: &str, now: Now<'_>) {
         self.consume_tries += 1;
         let until = now.policy.lease_from(now.at);
         if self.state == State::Done {

@@ -84,6 +84,8 @@ fn lines_are_taken_from_an_intake_that_is_due() {
             lines: 1,
             landed_at: START,
             mixed: false,
+            mode: None,
+            calls: false,
             run: None,
             on_result: None,
             cancelled: None,
