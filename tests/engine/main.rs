@@ -15,6 +15,7 @@ mod drives;
 mod events;
 mod gates;
 mod holders;
+mod importing;
 mod intakes;
 mod looks;
 mod outcomes;

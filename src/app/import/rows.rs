@@ -95,6 +95,8 @@ async fn intake(engine: &Engine, plan: &RowsPlan, sha256: &str, file: &str) -> R
         lines,
         landed_at: now,
         mixed: false,
+        mode: None,
+        calls: false,
         on_result: None,
         run: Some(Run {
             key: run_key(sha256),
