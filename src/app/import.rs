@@ -83,6 +83,8 @@ pub struct Imported {
     pub run: Option<String>,
     /// Whether that run is held until a person lets it go on.
     pub held: bool,
+    /// Whether dead letters of that run are still to be made, which a tick does.
+    pub unfinished: bool,
     /// What was not taken over, and why.
     pub refused: Vec<Refused>,
     /// Fields of dead letters' payloads that are kept and not sent.

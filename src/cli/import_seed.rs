@@ -46,7 +46,7 @@ pub async fn import_seed(context: &Context, args: &ImportSeed) -> Result<Exit, S
     let imported = import(&desk.engine, Box::new(seed), &name, scratch.path()).await?;
     context.console.tell(&json!({
         "jobs": imported.jobs, "rows": imported.rows, "dead_letters": imported.dead_letters,
-        "run": imported.run, "held": imported.held, "refused": imported.refused, "unsent": imported.unsent,
+        "run": imported.run, "held": imported.held, "unfinished": imported.unfinished, "refused": imported.refused, "unsent": imported.unsent,
     }))?;
     tell(context, &imported)?;
     Ok(if imported.refused.is_empty() { Exit::Done } else { Exit::Parked })
@@ -93,7 +93,15 @@ fn tell(context: &Context, imported: &Imported) -> Result<(), Stop> {
     if waiting > 0 {
         let wait = if waiting == 1 { "waits for its line" } else { "wait for their lines" };
         let run = see(context, "run FILE");
-        console.say(&wrapped(&format!("{} {wait}: hand the file in, as with `{run}`.", count(waiting, "reservation"))))?;
+        console
+            .say(&wrapped(&format!("{} {wait}: hand the file in, as with `{run}`.", count(waiting, "reservation"))))?;
+    }
+    if imported.unfinished {
+        let tick = see(context, "tick");
+        console.say(&wrapped(&format!(
+            "An import of this file was ended in the middle: not every dead row is listed yet. `{tick}` does the rest, in some \
+             minutes from now."
+        )))?;
     }
     if let (Some(run), true) = (&imported.run, imported.held) {
         let start: String = run.chars().take(12).collect();

@@ -76,9 +76,8 @@ pub(super) fn read(mut seed: SeedLetter) -> (Letter, String) {
         }
         Err(why) => {
             let payload = if Json::parse(&payload).is_ok() { one_line(&payload) } else { quoted(&payload) };
-            let line = format!(
-                "{{\"idempotency_key\":{own_key},\"{ORIGIN}\":{{\"job_id\":{job_id},\"payload\":{payload}}}}}"
-            );
+            let line =
+                format!("{{\"idempotency_key\":{own_key},\"{ORIGIN}\":{{\"job_id\":{job_id},\"payload\":{payload}}}}}");
             (Letter { seed, key, line: Err(why), unsent: Vec::new() }, line)
         }
     }

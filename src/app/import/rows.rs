@@ -49,6 +49,8 @@ pub(super) async fn import(
     };
     imported.run = Some(run.key.clone());
     if is_whole {
+        // It may have broken off on the way.
+        imported.unfinished = tell(engine, &run, run.parts).await?;
         imported.held = run.held.is_some();
         imported.rows = [("before", plan.outcomes.values().sum())].into();
         return Ok(());
@@ -70,7 +72,8 @@ pub(super) async fn import(
     };
     let intake = engine.settle_intake(intake, change).await?;
     imported.held = intake.run.as_ref().is_some_and(|run| run.held.is_some());
-    tell(engine, &run, parts).await?;
+    imported.unfinished = tell(engine, &run, parts).await?;
+    info!(run = run.key, parts, "taken over");
     imported.rows = plan.outcomes;
     Ok(())
 }
@@ -125,13 +128,7 @@ async fn intake(engine: &Engine, plan: &RowsPlan, sha256: &str, file: &str) -> R
 
 /// Behind the last line.
 fn end_of(plan: &RowsPlan) -> Cursor {
-    Cursor {
-        offset: plan.bytes,
-        line: plan.lines,
-        jobs: plan.rows,
-        repeats: 0,
-        bad_lines: plan.bad.len() as u64,
-    }
+    Cursor { offset: plan.bytes, line: plan.lines, jobs: plan.rows, repeats: 0, bad_lines: plan.bad.len() as u64 }
 }
 
 async fn bad_line(engine: &Engine, bad: &BadRow, intake: &Intake) -> Result<(), Trouble> {
@@ -158,13 +155,7 @@ async fn bad_line(engine: &Engine, bad: &BadRow, intake: &Intake) -> Result<(), 
 }
 
 /// Makes a part of rows that have used as many attempts.
-async fn part(
-    engine: &Engine,
-    intake: &Intake,
-    run: &Run,
-    id: PartId,
-    group: &Group,
-) -> Result<(), ImportError> {
+async fn part(engine: &Engine, intake: &Intake, run: &Run, id: PartId, group: &Group) -> Result<(), ImportError> {
     let name = format!("runs/{}/{id}.import.{}.jsonl", run.key, digest_of(&group.lines_at).await?);
     put(engine, &name, &group.lines_at).await?;
     let now = engine.clock.now();
@@ -258,22 +249,25 @@ async fn pass(engine: &Engine, run: &Run, part: &Part, known_at: &Path) -> Resul
     Ok(*passed)
 }
 
-/// Makes the dead letters of dead rows, as a tick would.
-async fn tell(engine: &Engine, run: &Run, parts: u32) -> Result<(), Trouble> {
+/// Makes the dead letters of dead rows, as a tick would. True: somebody else is at it, or was ended in the middle, and a
+/// tick makes the rest when that one's lease is over.
+async fn tell(engine: &Engine, run: &Run, parts: u32) -> Result<bool, Trouble> {
+    let mut unfinished = false;
     for number in 1..=parts {
         let id = ItemId::part(&run.key, &PartId::numbered(number));
         for _ in 0..STEPS {
             let Some(Item::Part(part)) = engine.ledger.get(&id).await? else { break };
-            let is_over = part.passes.iter().all(Passed::is_told) && (part.state.is_closed() || part.rows_left().is_some());
+            let is_told = part.passes.iter().all(Passed::is_told);
+            let is_at_work = part.is_out() || part.intent.is_some() || part.rows_left().is_some();
             let is_leased = part.lease.as_ref().is_some_and(|lease| lease.until > engine.clock.now());
-            if is_over || is_leased {
+            if is_leased || (is_told && (part.state.is_closed() || is_at_work)) {
+                unfinished |= !is_told;
                 break;
             }
             bring_on(engine, *part, &mut Out::default()).await?;
         }
     }
-    info!(run = run.key, parts, "taken over");
-    Ok(())
+    Ok(unfinished)
 }
 
 /// The first digits of a file's sha256.

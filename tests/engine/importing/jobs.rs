@@ -85,7 +85,7 @@ async fn every_open_job_is_collected_and_nothing_is_sent_twice() {
     assert_eq!((count(&again.jobs, "before"), again.jobs.len()), (12, 1));
     assert_eq!(world.items().await, items, "twice is the same as once");
 
-    world.tick().await;
+    collect_all(&world).await;
     for key in by_status(&jobs, "submitted").into_iter().chain(by_status(&jobs, "done")) {
         assert_eq!(world.job_of(&key).await.state, State::Consumed, "{key}");
         let result = std::fs::read(world.data().join(format!("results/{key}.json"))).unwrap();
@@ -130,10 +130,7 @@ async fn a_line_makes_an_open_job_be_judged_by_it_and_is_not_sent() {
     let (plain, asks) = (text("one"), json_line("two"));
     let (one, two) = (key_of(&plain), key_of(&asks));
     let handles = [sent(&world, &plain).await, sent(&world, &asks).await];
-    let file = jobs_file(
-        &world,
-        &[(&one.0, Some(&handles[0]), "submitted"), (&two.0, Some(&handles[1]), "submitted")],
-    );
+    let file = jobs_file(&world, &[(&one.0, Some(&handles[0]), "submitted"), (&two.0, Some(&handles[1]), "submitted")]);
     take_over(&world.engine, &file).await;
     let intake = world.land(format!("{plain}{asks}")).await;
     let until = world.now().plus(MINUTE);
@@ -150,7 +147,7 @@ async fn a_line_makes_an_open_job_be_judged_by_it_and_is_not_sent() {
 
 #[tokio::test]
 async fn one_that_fails_waits_for_its_line_and_is_never_sent_without() {
-    let world = World::new(&["failed=1"]).await;
+    let world = World::new(&["failed-silent=1"]).await;
     let plain = text("one");
     let key = key_of(&plain);
     let handle = sent(&world, &plain).await;
@@ -174,7 +171,7 @@ async fn one_that_fails_waits_for_its_line_and_is_never_sent_without() {
     assert_eq!((job.state, job.class.as_deref()), (State::Parked, Some("import:no_payload")), "{job:?}");
     assert_eq!(world.accepted().await, 1);
     // With its line it is.
-    world.set_faults(&["failed=0"]).await;
+    world.set_faults(&["failed-silent=0"]).await;
     world.land(&plain).await;
     collect_all(&world).await;
     assert_eq!((world.job_of(&key.0).await.state, world.accepted().await), (State::Consumed, 2));
@@ -209,7 +206,12 @@ async fn rows_that_cannot_be_taken_over_are_told_and_nothing_else_is_lost() {
     let world = World::new(&[]).await;
     let file = jobs_file(
         &world,
-        &[("Article 7", None, "reserving"), ("a", None, "lost"), ("b", None, "reserving"), ("c", Some(""), "submitted")],
+        &[
+            ("Article 7", None, "reserving"),
+            ("a", None, "lost"),
+            ("b", None, "reserving"),
+            ("c", Some(""), "submitted"),
+        ],
     );
     let imported = try_import(&world.engine, &file).await.unwrap();
     let told: Vec<String> = imported

@@ -104,8 +104,11 @@ async fn odd_rows_are_told_and_a_value_is_never_lost_for_its_payload() {
     row("dead", "[1]", "permanent", Some("answer was blocked"), None);
     row("still", &good, "retryable", Some("{\"code\": 400, \"message\": \"no\"}"), None);
     let imported = try_import(&world.engine, &path).await.unwrap();
-    let told: Vec<String> =
-        imported.refused.iter().map(|refused| format!("{}: {}", refused.key.as_deref().unwrap(), refused.why)).collect();
+    let told: Vec<String> = imported
+        .refused
+        .iter()
+        .map(|refused| format!("{}: {}", refused.key.as_deref().unwrap(), refused.why))
+        .collect();
     assert_eq!(
         told,
         [

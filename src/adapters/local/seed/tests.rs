@@ -114,7 +114,9 @@ fn what_is_no_seeds_ledger_is_told_and_left_alone() {
     assert!(why_not(&path("text.db")).ends_with("it is no SQLite database"));
     let make = |name: &str, sql: &str| Connection::open(path(name)).unwrap().execute_batch(sql).unwrap();
     make("other.db", "CREATE TABLE songs (a); CREATE TABLE singers (b);");
-    assert!(why_not(&path("other.db")).contains("it has the tables singers, songs, and none of dead_letter, jobs, rows"));
+    assert!(
+        why_not(&path("other.db")).contains("it has the tables singers, songs, and none of dead_letter, jobs, rows")
+    );
     make("columns.db", "CREATE TABLE jobs (idem, state);");
     assert!(why_not(&path("columns.db")).contains("its table jobs has no column status"));
 }

@@ -165,7 +165,8 @@ impl RowsWriter {
             Entry::Occupied(there) => there.into_mut(),
             Entry::Vacant(free) => {
                 let lines = Written::new(&self.folder, &name(tried, is_known, "rows"))?;
-                let known = is_known.then(|| Written::new(&self.folder, &name(tried, is_known, "known"))).transpose()?;
+                let known =
+                    is_known.then(|| Written::new(&self.folder, &name(tried, is_known, "known"))).transpose()?;
                 free.insert((lines, known))
             }
         };
