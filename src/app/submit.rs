@@ -212,6 +212,10 @@ pub(super) async fn bring_again(engine: &Engine, gates: &Gates<'_>, job: Job) ->
         Action::Look(handles) if job.batch.is_some() => return look(engine, &job, &handles).await.map(|_| None),
         _ => return Ok(None),
     }
+    if job.has_no_line() && job.may_try_again() {
+        engine.change(&job, Job::wait_for_line).await?;
+        return Ok(None);
+    }
     if job.mode == Mode::Call {
         if hand_over_call(engine, &job).await? {
             return Ok(None);

@@ -17,6 +17,7 @@ mod drives;
 mod events;
 mod gates;
 mod holders;
+mod importing;
 mod intakes;
 mod letters;
 mod looks;
