@@ -24,8 +24,8 @@ mod looks;
 mod outcomes;
 mod paused;
 mod plain;
-mod replays;
 mod replay_rows;
+mod replays;
 mod runs;
 #[path = "../simulated/mod.rs"]
 mod simulated;
