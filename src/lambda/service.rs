@@ -115,7 +115,7 @@ impl Service {
             parts,
             reception,
             headers: Headers::default(),
-            sweeps: Sweeps::default(),
+            sweeps: Sweeps::at_every_tick(),
             handed_over: HandedOver::default(),
             client: Mutex::default(),
             measured: Mutex::default(),

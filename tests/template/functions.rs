@@ -17,8 +17,15 @@ const NOT_IN_LAMBDA: [&str; 3] = ["GEMINI_API_KEY", "GLEANER_DATA", "GLEANER_ON_
 const OF_THE_WEBHOOK: [&str; 2] = ["GLEANER_WEBHOOK_KEYS", "GLEANER_WEBHOOK_AUDIENCE"];
 
 /// What is no setting of the program: where it is, and how it logs.
-const OF_THE_STACK: [&str; 6] =
-    ["GLEANER_STACK", "GLEANER_LOG", "GLEANER_TABLE", "GLEANER_BUCKET", "GLEANER_WORK_QUEUE", "GLEANER_GEMINI_SECRET"];
+const OF_THE_STACK: [&str; 7] = [
+    "GLEANER_STACK",
+    "GLEANER_LOG",
+    "GLEANER_TABLE",
+    "GLEANER_BUCKET",
+    "GLEANER_WORK_QUEUE",
+    "GLEANER_DEAD_LETTERS",
+    "GLEANER_GEMINI_SECRET",
+];
 
 /// Where the stack's events are to be sent.
 const OWN_WEBHOOK: &str = "https://api.example/webhook";
