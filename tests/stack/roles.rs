@@ -42,6 +42,9 @@ fn action(service: &str, operation: &str) -> &'static str {
         ("S3", "ListObjectVersions") => "s3:ListBucketVersions",
         ("S3", "DeleteObject") => "s3:DeleteObjectVersion",
         ("SQS", "SendMessage" | "SendMessageBatch") => "sqs:SendMessage",
+        ("SQS", "ReceiveMessage") => "sqs:ReceiveMessage",
+        ("SQS", "DeleteMessage" | "DeleteMessageBatch") => "sqs:DeleteMessage",
+        ("SQS", "ChangeMessageVisibility") => "sqs:ChangeMessageVisibility",
         ("Secrets Manager", "GetSecretValue") => "secretsmanager:GetSecretValue",
         other => panic!("a new call: {other:?}; which action of IAM does it need?"),
     }
