@@ -8,6 +8,7 @@
 
 #[path = "../books/mod.rs"]
 mod books;
+mod call;
 mod cancelling;
 mod check;
 mod consuming;
