@@ -81,6 +81,37 @@ pub fn long() -> String {
     help.trim_end().to_owned()
 }
 
+/// Behind `gleaner help import-seed`.
+pub const IMPORT_SEED: &str = "\
+Reads the SQLite files of the three seed scripts: a table `jobs` (background
+interactions), `rows` (rows of a batch) or `dead_letter` (plain calls), one, two
+or all of them in one file. End the script first. The file is copied and never
+written, also with a -wal beside it. Keys, states and payloads stay, nothing is
+submitted, and twice is the same as once, also after a kill in the middle.
+
+  jobs         submitted and done ones are collected by the next tick, with the
+               API key that is set. consumed ones stay closed, their results
+               where they are. failed ones are parked as import:failed. Those
+               that are reserved and have no handle are parked as
+               import:no_payload until a file with the same line is handed in
+               (`gleaner run FILE`): then they are sent. A line of any other
+               job of these is not sent again; the job is judged by it.
+  rows         become a batch run: results, dead rows, and the rest, which is
+               held, since it may be in a batch that is under way. When it is
+               not, `gleaner resume RUN` sends it. Its parts are in the order
+               of attempts used; rows keep their attempts.
+  dead_letter  become jobs of mode call with their payloads, parked or
+               recovered as they were. An id that is no key (a-z 0-9 _ -, 63 at
+               most) gets one; `gleaner show` has both.
+
+What can't be taken over (an unknown status, table or column, a key that can't
+be one) is told with its table and key, and the exit code is 3; all else is.
+
+Examples:
+  gleaner import-seed reclaim_ledger.db
+  gleaner --json import-seed reclaim_ledger.db | jq .refused
+  gleaner --stack gleaner import-seed reclaim_ledger.db";
+
 /// Behind `gleaner help simulator`.
 pub fn simulator() -> String {
     let mut help = SIMULATOR.to_owned();
@@ -318,6 +349,43 @@ Examples:
   gleaner discard --class bad_line --limit 500 --reason 'mended' --apply
 
 Exit codes: 0; 3 some were left; 2 bad use: nothing was begun.";
+
+/// Behind `gleaner help summary`.
+pub const SUMMARY: &str = "\
+Made to be read once a day: a stack does so by itself, and sends it to who has
+subscribed to its topic. It costs what is parked and what is open, not what is
+over, and changes nothing.
+
+Examples:
+  gleaner summary
+  gleaner --stack gleaner summary
+  gleaner --json summary | jq '.classes[] | {class, count}'
+
+--json prints one object:
+  at                  when it was made
+  clean               true: no dead letter, no run that waits for a person, no
+                      possible duplicate
+  dead_letters        how many `gleaner dead` lists
+  parked              the jobs, rows and lines that they are of
+  classes             [{class, count, oldest, newest}], largest first; count is
+                      of jobs, rows and lines
+  modes               the same by mode: {\"interaction\", \"call\", \"batch\", \"line\"}
+  files               [{file, sha256, run, count}], the 20 largest
+  oldest, newest      since when they are dead letters, or null
+  oldest_age_s        the age of the oldest in seconds, or null
+  expiries            [{what, at, days, free_tier_at?, id, name?, items}], what is
+                      deleted next of each kind: the \"message\" of a dead letter
+                      (by SQS, 14 days after it was sent), an \"interaction\" (by
+                      Gemini, 55 days after it was made, on the free tier 1), a
+                      \"batch_output\" (42 days), an \"input_file\" (48 hours).
+                      items: how many of the kind are still there
+  days_until_expiry   days until the first of them, or null
+  unsent_messages     dead letters whose message is still to be sent
+  no_payload          imported jobs that wait for their line
+  possible_duplicates of dead letters and open jobs
+  held_runs           [{run, file, class, since}], runs that wait for a person
+
+Exit code: 0, whatever there is to say.";
 
 /// Behind `gleaner help pause`.
 pub const PAUSE: &str = "\
