@@ -6,6 +6,8 @@
     reason = "a test says what it found by failing"
 )]
 
+#[path = "../agree/mod.rs"]
+mod agree;
 #[path = "../books/mod.rs"]
 mod books;
 mod cancelling;
@@ -16,6 +18,7 @@ mod events;
 mod gates;
 mod holders;
 mod intakes;
+mod letters;
 mod looks;
 mod outcomes;
 mod paused;

@@ -234,6 +234,7 @@ impl World {
             let progress = self.progress(intake).await;
             if progress.is_over() {
                 self.check().await;
+                self.agree().await;
                 return progress;
             }
             self.skip().await;
