@@ -40,9 +40,9 @@ pub(super) struct Done {
 
 /// Prints what a tick did; nothing when it did nothing.
 pub(super) fn print_done(service: &Service, done: &Done) -> io::Result<()> {
-    let (collected, submitted) = (done.ticked.collected, done.ticked.submitted);
+    let submitted = done.ticked.submitted;
     let metrics = [
-        ("Consumed", "Count", collected.consumed),
+        ("Consumed", "Count", done.ticked.consumed()),
         ("Submitted", "Count", submitted.first + submitted.again),
         ("RefusedFiles", "Count", done.emptied.refused),
         ("TickTroubles", "Count", done.troubles),
