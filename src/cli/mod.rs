@@ -4,6 +4,7 @@ mod args;
 mod cancel;
 mod console;
 mod dead;
+mod discard;
 mod find;
 mod help;
 mod hint;
@@ -11,6 +12,7 @@ mod open;
 mod outcome;
 mod pause;
 mod progress;
+mod replay;
 mod results;
 mod row;
 mod run;
@@ -85,6 +87,8 @@ async fn dispatch(args: Args, console: &Console) -> Result<Exit, Stop> {
         Command::Status => status::status(context).await,
         Command::Show(args) => show::show(context, &args).await,
         Command::Dead(args) => dead::dead(context, &args).await,
+        Command::Replay(args) => replay::replay(context, &args).await,
+        Command::Discard(args) => discard::discard(context, &args).await,
         Command::Summary => summary::summary(context).await,
         Command::Pause(args) => pause::pause(context, &args).await,
         Command::Row(args) => row::row(context, &args).await,

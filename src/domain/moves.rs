@@ -17,7 +17,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub use self::replaying::Again;
+pub use replaying::Again;
 
 use super::classify::{Delay, Judgement, Verdict, exhausted};
 use super::job::{Fate, Handle, Job, KeyId, Lease, Mode, State};

@@ -14,11 +14,11 @@ use crate::app::batch::items;
 use crate::app::batch::look::look;
 use crate::app::batch::part::wake_run;
 use crate::app::batch::replay::How;
+use crate::app::call::call_on;
 use crate::app::collect::step_one;
 use crate::app::engine::{Engine, Trouble};
 use crate::app::gates::{Gates, IN_A_ROW};
 use crate::app::submit::try_again;
-use crate::app::work::{Work, hand_over};
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Fate, Job, Mode, State};
 use crate::domain::moves::{Again, Now};
@@ -122,7 +122,7 @@ impl<'a> Jobs<'a> {
         let engine = self.engine;
         let header = engine.header(&job.input.intake).await?;
         let granted = header.max_attempts.unwrap_or(engine.settings.max_attempts);
-        let changes = keep(engine, &job, &self.how.changes).await?;
+        let changes = keep(engine, &self.how.changes).await?;
         let elsewhere = job.mode == Mode::Call && engine.work_queue.is_some();
         let again = Again {
             granted,
@@ -130,30 +130,22 @@ impl<'a> Jobs<'a> {
             model: self.how.changes.model.as_deref(),
             changes: changes.as_deref(),
         };
-        let claimed = self
-            .claim(job, |job, now| {
-                let fits = job.replay(&again, now);
-                if fits && elsewhere {
-                    // Should the message be lost, the tick hands it over again.
-                    job.hold_back(now.policy.lease_from(now.at));
-                }
-                fits
-            })
-            .await?;
+        let claimed = self.claim(job, |job, now| job.replay(&again, now)).await?;
         let job = match claimed {
             Ok(job) => job,
             Err(became) => return Ok(Step::Ended(became)),
         };
         info!(job.key = %job.key, job.replays = job.replays, job.attempts = job.attempts, "replayed");
         let id = ItemId::job(&job.key);
-        let tried = match elsewhere {
-            true => hand_over(engine, &Work::Item(id.clone())).await.map(|()| true),
-            false => try_again(engine, &self.gates, job).await,
+        let tried = match job.mode {
+            // A call is handed over, if there is somebody who has more time.
+            Mode::Call => call_on(engine, &self.gates, job).await.map(drop),
+            _ => try_again(engine, &self.gates, job).await.map(drop),
         };
         // It is claimed whatever comes now: the next tick goes on.
         match tried {
-            Ok(_) if elsewhere => Ok(Step::HandedOver(id)),
-            Ok(_) => self.became(&id, None).await.map(Step::Ended),
+            Ok(()) if elsewhere => Ok(Step::HandedOver(id)),
+            Ok(()) => self.became(&id, None).await.map(Step::Ended),
             Err(trouble) => {
                 self.note(&trouble);
                 self.became(&id, Some(trouble.to_string())).await.map(Step::Ended)
