@@ -219,7 +219,7 @@ fn check_head(head: &[u8]) -> Result<(), String> {
 }
 
 /// Copies the source under its hash. One that changes meanwhile is refused, since its name would lie.
-async fn store(engine: &Engine, source: &dyn Source, sha256: &str, bytes: u64) -> Result<(), LandError> {
+pub(super) async fn store(engine: &Engine, source: &dyn Source, sha256: &str, bytes: u64) -> Result<(), LandError> {
     let reader = source.open().await?;
     let mut checked =
         Checked { reader, hash: Sha256::new(), length: 0, expected: (sha256.to_owned(), bytes), changed: false };

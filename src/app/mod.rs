@@ -11,6 +11,7 @@ pub mod drive;
 pub mod engine;
 pub mod follow;
 pub mod gates;
+pub mod import;
 pub mod inbox;
 pub mod land;
 pub mod left_work;

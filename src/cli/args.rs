@@ -76,6 +76,9 @@ pub enum Command {
     /// See to the webhooks by which Gemini tells that work has ended
     #[command(after_help = help::WEBHOOK, subcommand_required = true, arg_required_else_help = true)]
     Webhook(Webhook),
+    /// Take over a ledger that a seed script wrote, and submit nothing twice
+    #[command(after_help = help::IMPORT_SEED)]
+    ImportSeed(ImportSeed),
     /// Run a Gemini of your own, for trying out and for tests
     #[command(after_help = help::simulator())]
     Simulator(Simulator),
@@ -346,6 +349,17 @@ pub struct Cancel {
     /// Whom it was sent to.
     #[command(flatten)]
     pub simulate: Simulate,
+}
+
+/// Arguments of `import-seed`.
+#[derive(Debug, clap::Args)]
+pub struct ImportSeed {
+    /// The SQLite file, with a table jobs, rows or dead_letter
+    #[arg(value_name = "FILE.db")]
+    pub file: PathBuf,
+    /// For a data folder of simulated work
+    #[arg(long)]
+    pub simulate: bool,
 }
 
 /// Arguments of `webhook`.

@@ -81,6 +81,37 @@ pub fn long() -> String {
     help.trim_end().to_owned()
 }
 
+/// Behind `gleaner help import-seed`.
+pub const IMPORT_SEED: &str = "\
+Reads the SQLite files of the three seed scripts: a table `jobs` (background
+interactions), `rows` (rows of a batch) or `dead_letter` (plain calls), one, two
+or all of them in one file. End the script first. The file is copied and never
+written, also with a -wal beside it. Keys, states and payloads stay, nothing is
+submitted, and twice is the same as once, also after a kill in the middle.
+
+  jobs         submitted and done ones are collected by the next tick, with the
+               API key that is set. consumed ones stay closed, their results
+               where they are. failed ones are parked as import:failed. Those
+               that are reserved and have no handle are parked as
+               import:no_payload until a file with the same line is handed in
+               (`gleaner run FILE`): then they are sent. A line of any other
+               job of these is not sent again; the job is judged by it.
+  rows         become a batch run: results, dead rows, and the rest, which is
+               held, since it may be in a batch that is under way. When it is
+               not, `gleaner resume RUN` sends it. Its parts are in the order
+               of attempts used; rows keep their attempts.
+  dead_letter  become jobs of mode call with their payloads, parked or
+               recovered as they were. An id that is no key (a-z 0-9 _ -, 63 at
+               most) gets one; `gleaner show` has both.
+
+What can't be taken over (an unknown status, table or column, a key that can't
+be one) is told with its table and key, and the exit code is 3; all else is.
+
+Examples:
+  gleaner import-seed reclaim_ledger.db
+  gleaner --json import-seed reclaim_ledger.db | jq .refused
+  gleaner --stack gleaner import-seed reclaim_ledger.db";
+
 /// Behind `gleaner help simulator`.
 pub fn simulator() -> String {
     let mut help = SIMULATOR.to_owned();

@@ -8,6 +8,7 @@ mod discard;
 mod find;
 mod help;
 mod hint;
+mod import_seed;
 mod open;
 mod outcome;
 mod pause;
@@ -96,6 +97,7 @@ async fn dispatch(args: Args, console: &Console) -> Result<Exit, Stop> {
         Command::Resume(args) => pause::resume(context, &args).await,
         Command::Cancel(args) => cancel::cancel(context, &args).await,
         Command::Webhook(args) => webhook::webhook(context, &args.command).await,
+        Command::ImportSeed(args) => import_seed::import_seed(context, &args).await,
         Command::Simulator(args) => simulate::simulator(context, &args).await,
     }
 }

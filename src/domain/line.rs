@@ -17,7 +17,7 @@ use super::json::{self, Fault, Json, JsonError, Member};
 pub use fields::is_label_text;
 pub use header::parse_header;
 pub use job::parse_line;
-pub use row::{ROW_BYTES, RowLine, agree, parse_row};
+pub use row::{ROW_BYTES, ROW_KEY_BYTES, RowLine, agree, parse_row};
 
 /// The label under which a create carries the idempotency key, where Gemini and its billing show it.
 pub const KEY_LABEL: &str = "gleaner";

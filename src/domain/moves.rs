@@ -10,6 +10,7 @@ mod batch;
 mod calls;
 mod consuming;
 mod heard;
+mod imported;
 mod looks;
 mod replaying;
 #[cfg(test)]
@@ -23,6 +24,8 @@ use super::classify::{Delay, Judgement, Verdict, exhausted};
 use super::job::{Fate, Handle, Job, KeyId, Lease, Mode, State};
 use super::policy::{LONGEST_DELAY, OnUnclear, Policy};
 use super::time::Millis;
+
+pub use self::imported::{NO_PAYLOAD, WHY_NO_PAYLOAD};
 
 /// The class of a create that may or may not have been accepted.
 pub const UNCLEAR: &str = "unclear";

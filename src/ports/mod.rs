@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod notices;
 pub mod objects;
 pub mod queue;
+pub mod seed;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod webhook_keys;

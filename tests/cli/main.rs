@@ -8,6 +8,7 @@ mod batch;
 mod common;
 mod handing_on;
 mod holding;
+mod importing;
 mod looking;
 mod made_run;
 mod merging;

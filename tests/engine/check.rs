@@ -173,7 +173,7 @@ fn check_item(job: &Job) {
     assert!(job.attempts <= job.max_attempts, "{job:?}");
     assert!(job.handles.len() <= job.attempts as usize, "{job:?}");
     // The rows of a batch attempt may have been paid for with the attempt before it.
-    let before = u32::from(job.batch.as_ref().is_some_and(|batch| batch.number > 1));
+    let before = u32::from(job.batch.as_ref().is_some_and(|batch| batch.number > 1 || batch.part.is_replay()));
     assert!(job.possible_duplicates < job.attempts.max(1) + before, "{job:?}");
     assert!(!matches!(job.state, State::Parked | State::Discarded) || job.class.is_some(), "no reason: {job:?}");
     assert!(serde_json::to_vec(job).unwrap().len() < 8_000, "{job:?}");

@@ -17,12 +17,14 @@ mod drives;
 mod events;
 mod gates;
 mod holders;
+mod importing;
 mod intakes;
 mod letters;
 mod looks;
 mod outcomes;
 mod paused;
 mod plain;
+mod replay_rows;
 mod replays;
 mod runs;
 #[path = "../simulated/mod.rs"]

@@ -34,11 +34,16 @@ impl From<PassError> for Trouble {
 /// # Errors
 /// Trouble with the objects, or what only a person can mend: objects that are not what they were.
 pub async fn make(engine: &Engine, part: &Part, intent: &Intent, expect: Option<Value>) -> Result<Made, Trouble> {
-    let Some(sending) = part.attempt(intent.attempt) else {
-        return Err(Trouble::NeedsPerson(format!("part {} has no attempt {}", part.part, intent.attempt)));
-    };
-    let making = Making { engine, part, intent, sending, name: intent.name(&part.passes) };
-    making.make(expect).await
+    Making::of(engine, part, intent, false)?.make(expect).await
+}
+
+/// The same where the object that the intent names doesn't hold Gemini's output, but outcomes that are known already: see
+/// [`Index::known`].
+///
+/// # Errors
+/// As [`make`].
+pub(in crate::app) async fn make_known(engine: &Engine, part: &Part, intent: &Intent) -> Result<Made, Trouble> {
+    Making::of(engine, part, intent, true)?.make(None).await
 }
 
 struct Making<'a> {
@@ -47,12 +52,20 @@ struct Making<'a> {
     intent: &'a Intent,
     sending: &'a Sending,
     name: String,
+    known: bool,
 }
 
 /// The blocks of the input, as they were read first.
 type Places = Vec<Range<u64>>;
 
-impl Making<'_> {
+impl<'a> Making<'a> {
+    fn of(engine: &'a Engine, part: &'a Part, intent: &'a Intent, known: bool) -> Result<Self, Trouble> {
+        let Some(sending) = part.attempt(intent.attempt) else {
+            return Err(Trouble::NeedsPerson(format!("part {} has no attempt {}", part.part, intent.attempt)));
+        };
+        Ok(Self { engine, part, intent, sending, name: intent.name(&part.passes), known })
+    }
+
     async fn make(&self, expect: Option<Value>) -> Result<Made, Trouble> {
         let (rows, places) = self.rows().await?;
         let (class, message) = self.intent.blame.clone();
@@ -89,11 +102,15 @@ impl Making<'_> {
         let (retry, dead) = (self.outlet(File::Retry), self.outlet(File::Dead));
         let (pass, retry_bytes, dead_bytes) = self.rest(pass, places, retry, dead).await?;
         let outcome = pass.finish()?;
-        results.close().await?;
+        let result_bytes = results.close().await?;
         let recovered_bytes = recovered.close().await?;
         let settled = object(&self.part.run, &self.part.part, self.intent.attempt, &self.name, File::Settled);
         self.engine.objects.put(&settled, Bytes::from(outcome.settled)).await?;
-        Ok(Made::Passed(Box::new(self.passed(outcome.counts, retry_bytes, dead_bytes, recovered_bytes))))
+        let mut passed = self.passed(outcome.counts, retry_bytes, dead_bytes, recovered_bytes);
+        if self.part.part.is_replay() {
+            passed.result_bytes = result_bytes;
+        }
+        Ok(Made::Passed(Box::new(passed)))
     }
 
     fn outlet(&self, file: File) -> Outlet {
@@ -139,6 +156,7 @@ impl Making<'_> {
             async move {
                 let judging = Arc::clone(&index);
                 let judged = match block? {
+                    Block::Lines { at, bytes } if self.known => on_a_core(move || judging.known(at, &bytes)).await??,
                     Block::Lines { at, bytes } => on_a_core(move || judging.judge(at, &bytes)).await?,
                     Block::Oversized { at, length, head, tail } => judging.judge_oversized(&Oversized {
                         at,
@@ -226,6 +244,8 @@ impl Making<'_> {
             mended: 0,
             recovered_bytes,
             retry_bytes,
+            healed: 0,
+            result_bytes: 0,
         }
     }
 }

@@ -234,6 +234,7 @@ fn passed() -> impl Strategy<Value = Passed> {
                 unreadable,
             };
             let [told, dead_bytes, mended, recovered_bytes, retry_bytes] = places;
+            let (healed, result_bytes) = (mended / 2, told);
             Passed {
                 attempt,
                 name,
@@ -246,6 +247,8 @@ fn passed() -> impl Strategy<Value = Passed> {
                 mended,
                 recovered_bytes,
                 retry_bytes,
+                healed,
+                result_bytes,
             }
         },
     )
@@ -300,6 +303,10 @@ fn part() -> impl Strategy<Value = Item> {
                 bytes,
                 upto,
                 used,
+                granted: used / 3,
+                replays: used / 7,
+                maybe_paid: halved,
+                of_group: halved,
                 attempts,
                 intent,
                 passes,
@@ -351,6 +358,7 @@ fn dead_group() -> impl Strategy<Value = Item> {
         |([rev, intake, run, class, message], due_at, rows, state, since, letter)| {
             let (replays, replayed_in) = (letter.number, nothing_or(&class).map(PartId).into_iter().collect());
             let (rev, first_seen) = (Rev(rev), since);
+            let taken = nothing_or(&run).map(|entry| (entry.clone(), (7, PartId(entry)))).into_iter().collect();
             Item::DeadGroup(DeadGroup {
                 rev,
                 state,
@@ -364,6 +372,7 @@ fn dead_group() -> impl Strategy<Value = Item> {
                 first_seen,
                 replays,
                 replayed_in,
+                taken,
                 letter,
             })
         },
