@@ -46,7 +46,7 @@ pub(super) async fn replay_alike(
     }
     let Some(run) = ready.first().map(|row| row.run.clone()) else { return Ok(told) };
     let model = how.changes.model.as_deref();
-    let alike = Alike { run: &run, root, used, model, maybe_paid, of_group: false };
+    let alike = Alike { run: &run, root, used, model, maybe_paid, of_group: None };
     let mut making = Making::begin(engine, &alike).await?;
     let (mut claimed, mut origins) = (Vec::new(), Origins::default());
     for some in ready.chunks(AT_ONCE) {
