@@ -11,7 +11,7 @@ use super::engine::{Engine, Trouble};
 use super::look::{Answer, Looked, Seen, look_at};
 use super::report::every;
 use crate::domain::item::{Item, ItemId};
-use crate::domain::job::{Fate, InputRef, Job, JobKey, State};
+use crate::domain::job::{Fate, InputRef, Job, JobKey, Mode, State};
 use crate::domain::policy::CONSUME_TRIES;
 use crate::ports::handover::HandoverError;
 use crate::ports::objects::{ObjectError, Put};
@@ -49,6 +49,26 @@ pub async fn begin(engine: &Engine, job: &Job, handle: &str, answer: Answer) -> 
         },
         None => Ok(Looked::Stale),
     }
+}
+
+/// Hands on the result of a plain call, which is durable, whatever the job waits for. With `paid_before` it is that of
+/// another call than the one that was just answered: unless that one was told before, it is now. True: it was consumed.
+///
+/// # Errors
+/// As [`begin`].
+pub(super) async fn take(engine: &Engine, job: Job, paid_before: bool) -> Result<bool, Trouble> {
+    let holder = engine.ids.token();
+    let stored = engine
+        .settle(job, |job, now| {
+            let news = job.answered(&holder, now);
+            if news && paid_before {
+                job.possible_duplicates = job.possible_duplicates.max(1);
+            }
+            news
+        })
+        .await?;
+    let is_ours = stored.state == State::Done && stored.lease.as_ref().is_some_and(|lease| lease.holder == holder);
+    if is_ours { consume(engine, stored, &holder, None).await } else { Ok(false) }
 }
 
 /// Takes up a job whose consumer stopped on the way.
@@ -211,7 +231,10 @@ struct Names {
 /// Whether the bytes under a result's name are a result of this job; true when by a handle that isn't on record.
 fn check(job: &Job, result: &[u8]) -> Result<bool, Failure> {
     match serde_json::from_slice::<Names>(result) {
-        Ok(names) if names.idempotency_key == job.key => Ok(job.handle(&names.handle).is_none()),
+        // No handle of a call is on record: whose answer it is was seen when it was written.
+        Ok(names) if names.idempotency_key == job.key => {
+            Ok(job.mode != Mode::Call && job.handle(&names.handle).is_none())
+        }
         _ => {
             let name = result_object(&job.key);
             let why = format!("{name} is there already and is no result of this job: move it away, then run again");
@@ -221,23 +244,13 @@ fn check(job: &Job, result: &[u8]) -> Result<bool, Failure> {
 }
 
 async fn persist(engine: &Engine, job: &Job, answer: &Answer) -> Result<Bytes, Failure> {
-    let file = ResultFile {
-        idempotency_key: &job.key,
-        input_ref: &job.input,
-        model: &job.model,
+    let found = Found {
         handle: &answer.interaction.id,
-        attempts: job.attempts,
         value: &answer.value,
         usage: answer.interaction.usage(),
-        finished_at: engine.clock.now().to_string(),
         response: &answer.interaction.raw,
     };
-    let written = serde_json::to_vec(&file).map(|mut bytes| {
-        bytes.push(b'\n');
-        Bytes::from(bytes)
-    });
-    let bytes =
-        written.map_err(|error| Trouble::Passing(format!("the result could not be written as JSON: {error}")))?;
+    let bytes = result_bytes(engine, job, found)?;
     let name = result_object(&job.key);
     match engine.objects.put(&name, bytes.clone()).await? {
         Put::Written => Ok(bytes),
@@ -245,9 +258,48 @@ async fn persist(engine: &Engine, job: &Job, answer: &Answer) -> Result<Bytes, F
     }
 }
 
+/// What a job's answer brought.
+pub(super) struct Found<'a> {
+    /// What Gemini calls the answer; empty when it has no name for it.
+    pub(super) handle: &'a str,
+    pub(super) value: &'a RawValue,
+    pub(super) usage: Box<RawValue>,
+    /// Gemini's own answer.
+    pub(super) response: &'a RawValue,
+}
+
+/// The bytes of a job's result.
+pub(super) fn result_bytes(engine: &Engine, job: &Job, found: Found<'_>) -> Result<Bytes, Trouble> {
+    let file = ResultFile {
+        idempotency_key: &job.key,
+        input_ref: &job.input,
+        model: &job.model,
+        handle: found.handle,
+        attempts: job.attempts,
+        value: found.value,
+        usage: found.usage,
+        finished_at: engine.clock.now().to_string(),
+        response: found.response,
+    };
+    let written = serde_json::to_vec(&file).map(|mut bytes| {
+        bytes.push(b'\n');
+        Bytes::from(bytes)
+    });
+    written.map_err(|error| Trouble::Passing(format!("the result could not be written as JSON: {error}")))
+}
+
+/// The handle in a result file; none for what is none.
+pub(super) fn handle_in(result: &[u8]) -> Option<String> {
+    serde_json::from_slice::<Names>(result).ok().map(|names| names.handle)
+}
+
 /// The answer once more, from Gemini: the consumer before ended without having made it durable.
 async fn fetch_again(engine: &Engine, job: &Job) -> Result<Answer, Failure> {
     let passing = |why: String| Failure::from(Trouble::Passing(why));
+    if job.mode == Mode::Call {
+        let why = format!("{} is gone; the job can only be asked anew", result_object(&job.key));
+        return Err(passing(why));
+    }
     let won = job.handles.iter().find(|handle| handle.fate == Fate::Won);
     let Some(handle) = won else { return Err(passing("no handle on record has finished".to_owned())) };
     match look_at(engine, job, handle).await? {

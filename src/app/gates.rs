@@ -178,6 +178,39 @@ impl<'a> Gates<'a> {
     /// # Errors
     /// Trouble with the ledger.
     pub async fn unclear(&self, mode: Mode, model: &str, pass: &Pass, why: &str) -> Result<(), Trouble> {
+        let judgement = Judgement { verdict: Verdict::Queue, class: "queue:unclear".to_owned(), delay: None };
+        let message = format!("creates stay without a clear answer, the last one: {why}");
+        self.in_a_row(mode, model, pass, &judgement, &message).await
+    }
+
+    /// A plain call failed for a passing reason, which is the job's own. In a row, whichever they are, such failures say
+    /// of the queue what unclear creates say: the gate closes for a while, or for as long as the last of them asks.
+    ///
+    /// # Errors
+    /// Trouble with the ledger.
+    pub async fn stumbled(
+        &self,
+        mode: Mode,
+        model: &str,
+        pass: &Pass,
+        failed: &Judgement,
+        why: &str,
+    ) -> Result<(), Trouble> {
+        let class = format!("queue:{}", failed.class.strip_prefix("retryable:").unwrap_or(&failed.class));
+        let judgement = Judgement { verdict: Verdict::Queue, class, delay: failed.delay };
+        let message = format!("calls fail one after the other, the last one: {why}");
+        self.in_a_row(mode, model, pass, &judgement, &message).await
+    }
+
+    /// Counts one more in a row, and closes the gate when there are too many.
+    async fn in_a_row(
+        &self,
+        mode: Mode,
+        model: &str,
+        pass: &Pass,
+        judgement: &Judgement,
+        message: &str,
+    ) -> Result<(), Trouble> {
         let gate = self
             .change(&self.name(mode, model), |gate, now| {
                 gate.unclear = gate.unclear.saturating_add(1);
@@ -188,9 +221,7 @@ impl<'a> Gates<'a> {
         if gate.unclear < IN_A_ROW && !matches!(pass, Pass::Probe(_)) {
             return Ok(());
         }
-        let judgement = Judgement { verdict: Verdict::Queue, class: "queue:unclear".to_owned(), delay: None };
-        let message = format!("creates stay without a clear answer, the last one: {why}");
-        self.refused(mode, model, &judgement, &message).await.map(drop)
+        self.refused(mode, model, judgement, message).await.map(drop)
     }
 
     /// The create was refused for a reason of its own. One such answer opens a probed gate, for the queue moves; when

@@ -100,6 +100,8 @@ pub async fn land_from(engine: &Engine, source: &dyn Source, mode: Option<Mode>)
         lines: scan.lines,
         landed_at: now,
         mixed: scan.targets.len() > 1,
+        mode: mode.filter(|_| run.is_none()),
+        calls: scan.calls,
         on_result: None,
         run,
         cancelled: None,
@@ -128,6 +130,17 @@ fn as_before(intake: Intake, shown: &str, mode: Option<Mode>) -> Result<Landed, 
     let is_run = intake.run.is_some();
     if mode.is_some_and(|mode| (mode == Mode::Batch) != is_run) {
         let as_what = if is_run { "a batch run" } else { "a file of jobs" };
+        return Err(LandError::Unusable(format!(
+            "{shown}: these bytes were taken in before as {as_what}, and stay that"
+        )));
+    }
+    let as_calls = match mode {
+        Some(Mode::Call) => intake.calls,
+        Some(Mode::Interaction) => intake.mode != Some(Mode::Call),
+        Some(Mode::Batch) | None => true,
+    };
+    if !as_calls {
+        let as_what = if intake.calls { "plain calls" } else { "interactions" };
         return Err(LandError::Unusable(format!(
             "{shown}: these bytes were taken in before as {as_what}, and stay that"
         )));
@@ -206,7 +219,7 @@ fn check_head(head: &[u8]) -> Result<(), String> {
 }
 
 /// Copies the source under its hash. One that changes meanwhile is refused, since its name would lie.
-async fn store(engine: &Engine, source: &dyn Source, sha256: &str, bytes: u64) -> Result<(), LandError> {
+pub(super) async fn store(engine: &Engine, source: &dyn Source, sha256: &str, bytes: u64) -> Result<(), LandError> {
     let reader = source.open().await?;
     let mut checked =
         Checked { reader, hash: Sha256::new(), length: 0, expected: (sha256.to_owned(), bytes), changed: false };
@@ -253,6 +266,7 @@ struct Scan {
     start: Cursor,
     lines: u64,
     targets: BTreeSet<(Mode, Option<String>)>,
+    calls: bool,
     unsent: BTreeSet<String>,
     bad: Vec<String>,
     bad_lines: u64,
@@ -293,6 +307,7 @@ async fn scan(
         }
         Some(mode) => {
             check_mode(mode).map_err(|why| LandError::Unusable(format!("{shown}:1: gleaner.{why}")))?;
+            let header = Header { mode: Some(mode), ..header };
             Ok((scan_jobs(&header, reader, shown).await?, None))
         }
         None => Ok((scan_jobs(&header, reader, shown).await?, None)),
@@ -318,6 +333,7 @@ async fn scan_jobs(header: &Header, mut reader: LineReader<'_>, shown: &str) -> 
         match read_line(&raw, header) {
             Reading::Nothing => continue,
             Reading::Job(line, _) => {
+                scan.calls |= line.mode == Mode::Call;
                 scan.unsent.extend(line.unsent);
                 if scan.targets.len() < 2 {
                     scan.targets.insert((line.mode, line.target));

@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::engine::{Engine, Trouble};
 use crate::domain::extract::Expectation;
 use crate::domain::intake::Cursor;
-use crate::domain::job::{InputRef, Job, Mode, clip};
+use crate::domain::job::{InputRef, Mode, clip};
 use crate::domain::line::{
     Header, JobLine, LINE_BYTES, LineError, ROW_BYTES, RowLine, parse_header, parse_line, parse_row,
 };
@@ -209,7 +209,8 @@ pub fn read_line(raw: &RawLine, header: &Header) -> Reading {
     }
 }
 
-fn usable(line: &JobLine) -> Result<Expectation, LineError> {
+/// What the answer to a line must be; a line that no job can be made of is told from one.
+pub(super) fn usable(line: &JobLine) -> Result<Expectation, LineError> {
     check_mode(line.mode).map_err(|message| LineError { class: "bad_line:field", message })?;
     let request = line.request_value()?;
     let expect = line.expect.as_deref().map(|raw| serde_json::from_str(raw.get())).transpose();
@@ -316,8 +317,7 @@ const ASKED: usize = 1000;
 /// It does not; in words.
 pub fn check_mode(mode: Mode) -> Result<(), String> {
     match mode {
-        Mode::Interaction => Ok(()),
-        Mode::Call => Err("mode: `call` is not built yet; leave it out or say `interaction`".to_owned()),
+        Mode::Interaction | Mode::Call => Ok(()),
         Mode::Batch => Err("mode: a batch run is a file of its own, of rows: {\"key\": …, \"request\": …}".to_owned()),
     }
 }
@@ -362,31 +362,5 @@ impl Engine {
         let mut headers = self.headers.0.lock().unwrap_or_else(PoisonError::into_inner);
         headers.insert(sha256.to_owned(), Arc::clone(&header));
         Ok(header)
-    }
-
-    /// The line of a job, read again.
-    ///
-    /// # Errors
-    /// Trouble with the object; bytes that were a job and are none any more need a person.
-    pub async fn line_of(&self, job: &Job) -> Result<(Box<JobLine>, Expectation), Trouble> {
-        let input = &job.input;
-        let header = self.header(&input.intake).await?;
-        let name = object_name(&input.intake);
-        let bytes = self.objects.read(&name, input.offset..input.offset + input.length).await?;
-        let raw = RawLine {
-            line: input.line,
-            offset: input.offset,
-            length: input.length,
-            end: input.offset + input.length,
-            bytes,
-            is_too_long: input.length > LINE_BYTES,
-        };
-        match read_line(&raw, &header) {
-            Reading::Job(line, expectation) => Ok((line, expectation)),
-            Reading::Nothing | Reading::Bad(_) => Err(Trouble::NeedsPerson(format!(
-                "{name} line {}: it was a job and can't be read any more; was the object changed?",
-                input.line
-            ))),
-        }
     }
 }

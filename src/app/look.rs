@@ -115,7 +115,7 @@ pub(super) async fn judge(engine: &Engine, job: &Job, interaction: Interaction) 
     Ok(match interaction.standing() {
         Standing::Running => Seen::Running,
         Standing::Completed => {
-            let (_, expectation) = engine.line_of(job).await?;
+            let expectation = engine.expectation_of(job).await?;
             match extract(&interaction, &expectation) {
                 Ok(value) => Seen::Value(Box::new(Answer { interaction, value })),
                 Err((judgement, message)) => Seen::Failed(judgement, message, Some(Box::new(interaction))),

@@ -1,18 +1,22 @@
 //! What the program does: free functions over ports.
 
 pub mod batch;
+mod call;
 pub mod cancel;
 pub mod collect;
 pub mod consume;
 pub mod cursor;
+pub mod discard;
 pub mod drive;
 pub mod engine;
 pub mod follow;
 pub mod gates;
+pub mod import;
 pub mod inbox;
 pub mod land;
 pub mod left_work;
 pub mod letters;
+pub mod line_again;
 pub mod lines;
 pub mod look;
 mod plan;
@@ -22,6 +26,7 @@ pub mod report;
 pub mod send;
 pub mod settings;
 pub mod submit;
+pub mod summary;
 pub mod take;
 pub mod tick;
 pub mod webhook;

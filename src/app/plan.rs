@@ -39,6 +39,14 @@ pub(super) async fn met_again(
     let Item::Job(found) = found else {
         return Err(Trouble::NeedsPerson(format!("the ledger item {} is no job", found.id())));
     };
+    // One that was taken over from elsewhere gets its line by this, and stays what it is; a cancelled file sends nothing.
+    let found = match found.has_no_line() && intake.cancelled.is_none() {
+        true => engine.settle(found.clone(), |stored, now| stored.take_line(job, now)).await?,
+        false => found.clone(),
+    };
+    if found.has_no_line() {
+        return Ok(Outcome::Repeat);
+    }
     if found.content != job.content {
         let message = format!(
             "idempotency_key: {} already names a job with other content ({} line {})",

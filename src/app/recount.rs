@@ -19,7 +19,7 @@ const PAGE: usize = 500;
 /// # Errors
 /// Trouble with the ledger or the object.
 pub async fn recount(engine: &Engine, intake: &Intake) -> Result<Vec<Total>, Trouble> {
-    let header = engine.header(&intake.sha256).await?;
+    let header = engine.header_of(intake).await?;
     let mut reader = LineReader::new(&*engine.objects, &intake.sha256, 0, 0);
     let mut counting = Counting { engine, intake, totals: BTreeMap::new() };
     let mut lines = Vec::new();

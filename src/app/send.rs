@@ -5,13 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use tracing::{debug, error, info, warn};
 
+use super::call::call;
 use super::engine::{Engine, Trouble};
 use super::gates::{ALIKE, Gates, Pass};
 use crate::domain::classify::{Judgement, Met, Verdict, classify, is_foreign, refuses_webhook};
 use crate::domain::failure::Failure;
 use crate::domain::interaction::Interaction;
 use crate::domain::item::ItemId;
-use crate::domain::job::{Handle, Job, KeyId, State};
+use crate::domain::job::{Handle, Job, KeyId, Mode, State};
 use crate::domain::line::JobLine;
 use crate::domain::moves::{Ticket, fresh_handle};
 use crate::domain::webhook::Hook;
@@ -27,7 +28,7 @@ pub const REFUSED: &str = "operator:refused";
 const WEBHOOK: &str = "operator:webhook";
 
 /// How often, a second apart, a handle is tried to be written down.
-const WRITE_DOWN_TRIES: u32 = 20;
+pub(super) const WRITE_DOWN_TRIES: u32 = 20;
 
 /// What came of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,10 @@ pub enum Sent {
     GateClosed,
     /// Its reservation was lost before anything was sent.
     NotSent,
+    /// A plain call was answered, and its result was made durable and handed on.
+    Consumed,
+    /// A plain call was answered, and its result is durable; it is not handed on yet, or somebody else does it.
+    Answered,
 }
 
 /// A fresh ticket for a reservation.
@@ -61,6 +66,9 @@ pub async fn send(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job, lin
         gates.no_news(mode, &model, pass).await?;
         return Ok(Sent::NotSent);
     };
+    if mode == Mode::Call {
+        return call(engine, gates, pass, job, line).await;
+    }
     let nonce = job.nonce.clone();
     let body = Bytes::from(line.create_body(&job.model, hook(engine, &job).as_ref()));
     let (job, answer) = engine.hold(job, engine.gemini.create_interaction(body)).await;
@@ -102,9 +110,13 @@ pub(super) fn hook<'a>(engine: &'a Engine, job: &'a Job) -> Option<Hook<'a>> {
     Some(Hook { url, key: &job.key.0, nonce: &job.nonce })
 }
 
+/// A refusal that only a person can mend.
+pub(super) fn operator(class: &str) -> Judgement {
+    Judgement { verdict: Verdict::Operator, class: class.to_owned(), delay: None }
+}
+
 /// What a refused create call means. A refusal of where Gemini is to call back is nobody's job's: every create carries it.
 pub(super) fn judge_create(engine: &Engine, failure: &Failure) -> Judgement {
-    let operator = |class: &str| Judgement { verdict: Verdict::Operator, class: class.to_owned(), delay: None };
     if is_foreign(failure) {
         operator("operator:address")
     } else if engine.settings.webhook.url.is_some() && refuses_webhook(failure) {
@@ -118,7 +130,9 @@ pub(super) fn judge_create(engine: &Engine, failure: &Failure) -> Judgement {
 pub(super) async fn fresh_lease(engine: &Engine, job: Job) -> Result<Option<Job>, Trouble> {
     let Some(lease) = job.lease.clone() else { return Ok(None) };
     let now = engine.clock.now();
-    let enough = engine.settings.policy.submit_lease / 3;
+    // A call must end well within it.
+    let policy = &engine.settings.policy;
+    let enough = job.lease_length(policy).saturating_sub(policy.submit_lease) + policy.submit_lease / 3;
     if lease.until.since(now) > enough {
         return Ok(Some(job));
     }

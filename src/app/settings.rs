@@ -111,6 +111,7 @@ pub const NAMES: &[(&str, &str, &str)] = &[
     ("GLEANER_DEADLINE", "72h", "of one attempt; then it is given up"),
     ("GLEANER_CONCURRENCY", "16", "requests to Gemini under way at once"),
     ("GLEANER_HTTP_TIMEOUT", "60s", "one request"),
+    ("GLEANER_CALL_TIMEOUT", "10m", "one plain call; Gemini answers when it is done"),
     ("GLEANER_SUBMIT_LEASE", "120s", "submit and consume leases"),
     ("GLEANER_UNCLEAR_GRACE", "15m", "how long an unclear create waits before the policy decides"),
     ("GLEANER_ON_UNCLEAR", "resubmit", "or park"),
@@ -170,6 +171,7 @@ impl Settings {
             self.webhook.audience = Some(audience);
         }
         let policy = &mut self.policy;
+        duration(source, "GLEANER_CALL_TIMEOUT", at_least_a_moment, &mut policy.call_timeout)?;
         duration(source, "GLEANER_SUBMIT_LEASE", Duration::from_millis(100), &mut policy.submit_lease)?;
         duration(source, "GLEANER_UNCLEAR_GRACE", Duration::ZERO, &mut policy.unclear_grace)?;
         duration(source, "GLEANER_POLL_MIN", at_least_a_moment, &mut policy.poll_min)?;

@@ -10,17 +10,18 @@ use super::batch::look::{find, look};
 use super::batch::part::{Out, bring_on};
 use super::batch::replay::recheck;
 use super::batch::send::send_attempt;
+use super::call::{has_time, take_kept};
 use super::engine::{Engine, Trouble};
 use super::follow::prove_heard;
 use super::gates::{Gates, Pass};
 use super::look::{Seen, look_at};
 use super::send::{Sent, send, ticket};
 use super::take::{Taken, take_lines};
-use super::work::{hand_over_intake, hand_over_part};
+use super::work::{hand_over_call, hand_over_intake, hand_over_part};
 use crate::domain::classify::exhausted;
 use crate::domain::intake::Intake;
 use crate::domain::item::{Item, ItemId};
-use crate::domain::job::{Handle, Job, State};
+use crate::domain::job::{Handle, Job, Mode, State};
 use crate::domain::line::JobLine;
 use crate::domain::part::Passed;
 use crate::domain::step::{Action, step};
@@ -49,6 +50,8 @@ pub struct Submitted {
     pub lines: u64,
     /// Parts of runs that were brought on.
     pub parts: u64,
+    /// Results of plain calls made durable and handed on.
+    pub consumed: u64,
 }
 
 /// Submits what is due, until `until`.
@@ -61,8 +64,8 @@ pub async fn submit(engine: &Engine, until: Millis) -> Result<Submitted, Trouble
     let again = submit_again(engine, &gates, until).await;
     let parts = submit_parts(engine, until).await;
     let taken = submit_lines(engine, &gates, until).await;
-    let (again, parts, Taken { lines, sent, .. }) = (again?, parts?, taken?);
-    Ok(Submitted { again, first: sent, lines, parts })
+    let ((again, called), parts, Taken { lines, sent, consumed, .. }) = (again?, parts?, taken?);
+    Ok(Submitted { again, first: sent, lines, parts, consumed: called + consumed })
 }
 
 /// Brings on the parts of runs that are due.
@@ -97,33 +100,40 @@ async fn submit_parts(engine: &Engine, until: Millis) -> Result<u64, Trouble> {
     trouble.map_or(Ok(brought_on), Err)
 }
 
-async fn submit_again(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Result<u64, Trouble> {
+/// Sends again what is due. Returns how many jobs were sent, and how many of them were answered and consumed.
+async fn submit_again(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Result<(u64, u64), Trouble> {
     let now = engine.clock.now();
     let due = engine.ledger.due(&[State::Retryable, State::GivenUp], now, PAGE).await?;
     let mut under_way = stream::iter(due)
         .map(|item| async move {
             let over = engine.is_stopping() || engine.clock.now() >= until;
             match item {
-                _ if over => Ok(false),
-                Item::Job(job) => try_again(engine, gates, job).await,
-                other if step(&other, engine.clock.now()) == Action::Recheck => {
-                    recheck(engine, other).await.map(|()| false)
+                _ if over => Ok(None),
+                Item::Job(job) if job.batch.is_some() => {
+                    try_again(engine, gates, job).await.map(|sent| sent.then_some(Sent::Submitted))
                 }
-                _ => Ok(false),
+                Item::Job(job) => bring_again(engine, gates, job).await,
+                other if step(&other, engine.clock.now()) == Action::Recheck => {
+                    recheck(engine, other).await.map(|()| None)
+                }
+                _ => Ok(None),
             }
         })
         .buffer_unordered(engine.settings.concurrency);
-    let (mut sent, mut trouble) = (0, None);
+    let (mut sent, mut consumed, mut trouble) = (0, 0, None);
     while let Some(outcome) = under_way.next().await {
         match outcome {
-            Ok(was_sent) => sent += u64::from(was_sent),
+            Ok(outcome) => {
+                sent += u64::from(outcome.is_some_and(|outcome| outcome != Sent::NotSent));
+                consumed += u64::from(outcome == Some(Sent::Consumed));
+            }
             Err(Trouble::Passing(why)) => warn!(error = why, "a job could not be sent again now"),
             Err(stop) => {
                 trouble.get_or_insert(stop);
             }
         }
     }
-    trouble.map_or(Ok(sent), Err)
+    trouble.map_or(Ok((sent, consumed)), Err)
 }
 
 async fn submit_lines(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Result<Taken, Trouble> {
@@ -139,6 +149,7 @@ async fn submit_lines(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Resu
         if let Item::Intake(intake) = item {
             match take_or_hand_over(engine, gates, intake, until).await {
                 Ok(taken) => {
+                    all.consumed += taken.consumed;
                     all.lines += taken.lines;
                     all.sent += taken.sent;
                 }
@@ -185,19 +196,43 @@ pub async fn submit_intake(engine: &Engine, sha256: &str, until: Millis) -> Resu
 
 /// Reserves a job's next attempt and sends it. False: it was not sent now.
 pub(super) async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> Result<bool, Trouble> {
+    if job.batch.is_some() && step(&Item::Job(job.clone()), engine.clock.now()) == Action::Submit {
+        return send_attempt(engine, gates, job).await;
+    }
+    let sent = bring_again(engine, gates, job).await?;
+    Ok(sent.is_some_and(|sent| sent != Sent::NotSent))
+}
+
+/// The same for a job that is no batch attempt, telling what came of it. None: nothing was sent.
+pub(super) async fn bring_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> Result<Option<Sent>, Trouble> {
     match step(&Item::Job(job.clone()), engine.clock.now()) {
-        Action::Submit if job.batch.is_some() => return send_attempt(engine, gates, job).await,
-        Action::Submit => {}
-        Action::FindByName => return find(engine, &job).await.map(|()| false),
-        Action::Prove => return prove_heard(engine, &job).await.map(|_| false),
-        Action::Look(handles) if job.batch.is_some() => return look(engine, &job, &handles).await.map(|_| false),
-        _ => return Ok(false),
+        Action::Submit if job.batch.is_none() => {}
+        Action::FindByName => return find(engine, &job).await.map(|()| None),
+        Action::Prove => return prove_heard(engine, &job).await.map(|_| None),
+        Action::Look(handles) if job.batch.is_some() => return look(engine, &job, &handles).await.map(|_| None),
+        _ => return Ok(None),
+    }
+    if job.has_no_line() && job.may_try_again() {
+        engine.change(&job, Job::wait_for_line).await?;
+        return Ok(None);
+    }
+    if job.mode == Mode::Call {
+        if hand_over_call(engine, &job).await? {
+            return Ok(None);
+        }
+        if let Some(consumed) = take_kept(engine, &job).await? {
+            return Ok(Some(if consumed { Sent::Consumed } else { Sent::Answered }));
+        }
+        // It stays due, for a process that has the time.
+        if !has_time(engine) {
+            return Ok(None);
+        }
     }
     if !job.may_try_again() {
         let class = job.class.clone().unwrap_or_else(|| "unknown".to_owned());
         let message = job.message.clone().unwrap_or_default();
         engine.change(&job, |job, now| job.park(&exhausted(&class), &message, now)).await?;
-        return Ok(false);
+        return Ok(None);
     }
     let pass = gates.ask(job.mode, &job.model).await?;
     if let Pass::Closed(until) | Pass::Paused(until) = pass {
@@ -205,14 +240,14 @@ pub(super) async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> R
         if until.since(now) > SHORT {
             engine.change(&job, |job, _| job.hold_back(until)).await?;
         }
-        return Ok(false);
+        return Ok(None);
     }
     let (mode, model) = (job.mode, job.model.clone());
     match reserve_again(engine, job).await {
-        Ok(Some((job, line))) => Ok(send(engine, gates, &pass, job, &line).await? != Sent::NotSent),
+        Ok(Some((job, line))) => send(engine, gates, &pass, job, &line).await.map(Some),
         not_sent => {
             gates.no_news(mode, &model, &pass).await?;
-            not_sent.map(|_| false)
+            not_sent.map(|_| None)
         }
     }
 }

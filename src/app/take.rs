@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tracing::{debug, warn};
 
+use super::call::has_time;
 use super::cursor::{Outcome, Tracker};
 use super::engine::{Engine, Trouble};
 use super::gates::{Gates, Pass};
@@ -17,7 +18,7 @@ use super::plan::{bad_line, cancel_too, met_again, planned, write_bad};
 use super::send::{Sent, send, ticket};
 use crate::domain::intake::Intake;
 use crate::domain::item::{Item, ItemId};
-use crate::domain::job::{Job, Lease, State};
+use crate::domain::job::{Job, Lease, Mode, State};
 use crate::domain::line::{Header, JobLine, LineError};
 use crate::domain::time::Millis;
 use crate::ports::ledger::{CreateError, ReplaceError};
@@ -39,6 +40,8 @@ pub struct Taken {
     pub lines: u64,
     /// Jobs sent.
     pub sent: u64,
+    /// Results of plain calls made durable and handed on.
+    pub consumed: u64,
     /// Whether somebody else holds the intake.
     pub elsewhere: bool,
 }
@@ -51,7 +54,7 @@ pub async fn take_lines(engine: &Engine, gates: &Gates<'_>, intake: Intake, unti
     let Some(intake) = lease(engine, intake).await? else {
         return Ok(Taken { elsewhere: true, ..Taken::default() });
     };
-    let header = engine.header(&intake.sha256).await?;
+    let header = engine.header_of(&intake).await?;
     let reader = LineReader::new(&*engine.objects, &intake.sha256, intake.cursor.offset, intake.cursor.line);
     let mut taking = Taking {
         engine,
@@ -227,6 +230,12 @@ impl<'a> Taking<'a> {
             self.begin_reserving(kept, job, None);
             return Ok(true);
         }
+        if job.mode == Mode::Call && !has_time(self.engine) {
+            // Whoever has more time takes it from here: the intake stays due.
+            self.kept = Some(kept);
+            self.closed_until = None;
+            return Ok(false);
+        }
         let pass = self.gates.ask(job.mode, &job.model).await?;
         match pass {
             Pass::Closed(until) if self.intake.mixed => {
@@ -280,6 +289,7 @@ impl<'a> Taking<'a> {
             Ok(Step::Sent(sent)) => {
                 debug!(outcome = ?sent, "sent");
                 self.done.sent += 1;
+                self.done.consumed += u64::from(sent == Sent::Consumed);
             }
             Err(trouble) => {
                 // The first is told by whoever gets it returned; the same again, from calls under way, is no news.

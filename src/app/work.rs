@@ -4,17 +4,20 @@ use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use super::batch::cut::cut;
+use super::batch::items::job as job_of;
 use super::batch::{self, part::Out};
+use super::call::call_on;
 use super::collect::step_one;
 use super::engine::{Engine, Trouble};
 use super::follow::follow;
 use super::gates::Gates;
 use super::inbox::land_arrival;
+use super::send::Sent;
 use super::submit::try_again;
 use super::take::take_lines;
 use crate::domain::intake::Intake;
 use crate::domain::item::{Item, ItemId};
-use crate::domain::job::{Job, JobKey};
+use crate::domain::job::{Job, JobKey, Mode, Rev};
 use crate::domain::part::Part;
 use crate::domain::step::{Action, step};
 use crate::domain::time::Millis;
@@ -35,6 +38,13 @@ const LONG_RUN: u64 = 32 << 20;
 pub enum Work {
     /// Bring a ledger item to its next state.
     Item(ItemId),
+    /// Make the call of a job that was due when it was handed over: as long as nobody has changed it since.
+    Call {
+        /// The job.
+        job: JobKey,
+        /// As it was handed over. One that was changed since is due when it says.
+        rev: Rev,
+    },
     /// Land a file of the inbox.
     Inbox(Arrival),
     /// Look at what an event named.
@@ -96,7 +106,7 @@ fn ascii(json: &str) -> String {
     escaped
 }
 
-/// Hands a long intake over. False: it is short, or there is nobody to hand it over to.
+/// Hands an intake over that is long, or has plain calls, each of which may take minutes. False: it is neither, or there is nobody to hand it over to.
 ///
 /// It is due again when a lease taken now would end: should the message not be sent, be lost, or be received by nobody,
 /// the tick of then hands it over again.
@@ -106,7 +116,7 @@ fn ascii(json: &str) -> String {
 pub(super) async fn hand_over_intake(engine: &Engine, intake: &Intake) -> Result<bool, Trouble> {
     let waiting = intake.lines.saturating_sub(intake.cursor.taken());
     let is_long_run = intake.run.is_some() && intake.bytes.saturating_sub(intake.cursor.offset) > LONG_RUN;
-    if engine.work_queue.is_none() || (waiting <= LONG && !is_long_run) {
+    if engine.work_queue.is_none() || (waiting <= LONG && !is_long_run && !intake.calls) {
         return Ok(false);
     }
     let now = engine.now();
@@ -140,6 +150,22 @@ pub(super) async fn hand_over_attempt(engine: &Engine, job: &Job) -> Result<bool
     Ok(true)
 }
 
+/// Hands a plain call over that is due: it may take minutes. False: there is nobody to hand it over to. It is due again when
+/// a lease taken now would end.
+///
+/// # Errors
+/// Trouble with the queue or the ledger.
+pub(super) async fn hand_over_call(engine: &Engine, job: &Job) -> Result<bool, Trouble> {
+    if engine.work_queue.is_none() {
+        return Ok(false);
+    }
+    let later = engine.change(job, |job, now| job.hold_back(now.policy.lease_from(now.at))).await?;
+    if let Some(later) = later {
+        hand_over(engine, &Work::Call { job: later.key, rev: later.rev }).await?;
+    }
+    Ok(true)
+}
+
 /// Hands a part over whose dead letters are to be made. False: there is nobody to hand it over to, or none to make.
 ///
 /// # Errors
@@ -161,35 +187,49 @@ pub(super) async fn hand_over_part(engine: &Engine, part: &Part) -> Result<bool,
 }
 
 /// Brings on what a message names; nothing new is begun after `until`. What is done already, or held by somebody else,
-/// is left as it is. True: a result was consumed.
+/// is left as it is. Returns how many results were consumed.
 ///
 /// # Errors
 /// Trouble: the message should come again.
-pub async fn work(engine: &Engine, inbox: Option<&dyn Inbox>, work: &Work, until: Millis) -> Result<bool, Trouble> {
+pub async fn work(engine: &Engine, inbox: Option<&dyn Inbox>, work: &Work, until: Millis) -> Result<u64, Trouble> {
     match work {
         Work::Inbox(arrival) => match inbox {
-            Some(inbox) => land_arrival(engine, inbox, arrival).await.map(|_| false),
+            Some(inbox) => land_arrival(engine, inbox, arrival).await.map(|_| 0),
             None => Err(Trouble::NeedsPerson(format!("{} is to be landed, and there is no inbox here", arrival.name))),
         },
-        Work::Event(told) => follow(engine, told).await,
+        Work::Event(told) => follow(engine, told).await.map(u64::from),
+        Work::Call { job, rev } => match job_of(engine, job).await? {
+            Some(mut found) => {
+                if found.rev == *rev {
+                    found.due_at = Some(engine.clock.now());
+                }
+                bring_on(engine, Item::Job(found)).await.map(u64::from)
+            }
+            None => {
+                warn!(job.key = %job, "the work queue names a job that the ledger doesn't have");
+                Ok(0)
+            }
+        },
         Work::Item(id) => match engine.ledger.get(id).await? {
             None => {
                 warn!(item.id = %id, "the work queue names an item that the ledger doesn't have");
-                Ok(false)
+                Ok(0)
             }
             // Not asked whether it is due: it was put off when it was handed over.
-            Some(Item::Intake(intake)) if intake.run.is_some() => cut(engine, intake, until).await.map(|_| false),
-            Some(Item::Intake(intake)) => take_lines(engine, &Gates::new(engine), intake, until).await.map(|_| false),
-            Some(Item::Part(part)) => bring_on_part(engine, *part).await.map(|()| false),
+            Some(Item::Intake(intake)) if intake.run.is_some() => cut(engine, intake, until).await.map(|_| 0),
+            Some(Item::Intake(intake)) => {
+                take_lines(engine, &Gates::new(engine), intake, until).await.map(|taken| taken.consumed)
+            }
+            Some(Item::Part(part)) => bring_on_part(engine, *part).await.map(|()| 0),
             // It was put off when it was handed over; a lease that ran out is nobody's any more.
             Some(Item::Job(mut job)) if job.batch.is_some() && !job.state.is_closed() => {
                 let now = engine.clock.now();
                 if job.lease.as_ref().is_none_or(|lease| lease.until <= now) {
                     job.due_at = Some(now);
                 }
-                bring_on(engine, Item::Job(job)).await
+                bring_on(engine, Item::Job(job)).await.map(u64::from)
             }
-            Some(item) => bring_on(engine, item).await,
+            Some(item) => bring_on(engine, item).await.map(u64::from),
         },
     }
 }
@@ -205,6 +245,9 @@ async fn bring_on_part(engine: &Engine, mut part: Part) -> Result<(), Trouble> {
 
 async fn bring_on(engine: &Engine, item: Item) -> Result<bool, Trouble> {
     match (step(&item, engine.clock.now()), item) {
+        (Action::Submit, Item::Job(job)) if job.mode == Mode::Call => {
+            Ok(call_on(engine, &Gates::new(engine), job).await? == Some(Sent::Consumed))
+        }
         (Action::Submit, Item::Job(job)) => try_again(engine, &Gates::new(engine), job).await.map(|_| false),
         (_, item) => step_one(engine, item).await,
     }

@@ -4,13 +4,16 @@ mod args;
 mod cancel;
 mod console;
 mod dead;
+mod discard;
 mod find;
 mod help;
 mod hint;
+mod import_seed;
 mod open;
 mod outcome;
 mod pause;
 mod progress;
+mod replay;
 mod results;
 mod row;
 mod run;
@@ -19,6 +22,7 @@ mod signal;
 mod simulate;
 mod status;
 mod submit;
+mod summary;
 mod table;
 mod webhook;
 
@@ -84,12 +88,16 @@ async fn dispatch(args: Args, console: &Console) -> Result<Exit, Stop> {
         Command::Status => status::status(context).await,
         Command::Show(args) => show::show(context, &args).await,
         Command::Dead(args) => dead::dead(context, &args).await,
+        Command::Replay(args) => replay::replay(context, &args).await,
+        Command::Discard(args) => discard::discard(context, &args).await,
+        Command::Summary => summary::summary(context).await,
         Command::Pause(args) => pause::pause(context, &args).await,
         Command::Row(args) => row::row(context, &args).await,
         Command::Results(args) => results::results(context, &args).await,
         Command::Resume(args) => pause::resume(context, &args).await,
         Command::Cancel(args) => cancel::cancel(context, &args).await,
         Command::Webhook(args) => webhook::webhook(context, &args.command).await,
+        Command::ImportSeed(args) => import_seed::import_seed(context, &args).await,
         Command::Simulator(args) => simulate::simulator(context, &args).await,
     }
 }

@@ -263,8 +263,9 @@ fn keys(hint: &str) -> Result<Vec<ApiKey>, Stop> {
 }
 
 fn client(settings: &Settings, base_url: String, keys: Vec<ApiKey>) -> Result<HttpGemini, Stop> {
-    let http_timeout = settings.http_timeout;
-    let options = Options { base_url, keys, http_timeout, connect_timeout: CONNECT_TIMEOUT, max_body: MAX_BODY };
+    let (http_timeout, call_timeout) = (settings.http_timeout, settings.policy.call_timeout);
+    let options =
+        Options { base_url, keys, http_timeout, call_timeout, connect_timeout: CONNECT_TIMEOUT, max_body: MAX_BODY };
     HttpGemini::new(options).map_err(|error| Stop::Usage(error.to_string()))
 }
 
@@ -311,6 +312,7 @@ async fn desk(context: &Context, checked: Checked, on_result: Option<&str>) -> R
         handover,
         settings,
         headers: Headers::default(),
+        sweeps: Default::default(),
         stopping: Arc::default(),
     };
     Ok(Desk { engine, inbox: None, _simulator: simulator })

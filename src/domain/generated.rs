@@ -65,6 +65,13 @@ pub fn usage(response: &RawValue) -> Box<RawValue> {
     get(&fields, "usageMetadata").unwrap_or(RawValue::NULL).to_owned()
 }
 
+/// Its `responseId`: what Gemini calls the answer of a plain call; empty when it says nothing.
+#[must_use]
+pub fn response_id(response: &RawValue) -> String {
+    let fields = members(response).unwrap_or_default();
+    get_text(&fields, "responseId").unwrap_or_default()
+}
+
 /// Whether a candidate ended of its own accord, as far as it says.
 fn is_whole(reason: Option<&str>) -> bool {
     let reason = reason.unwrap_or_default().to_ascii_uppercase();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::job::{Lease, Rev, State};
+use super::job::{Lease, Mode, Rev, State};
 use super::time::Millis;
 
 /// The ledger item of an intake.
@@ -34,6 +34,12 @@ pub struct Intake {
     /// holding up the lines behind them.
     #[serde(default)]
     pub mixed: bool,
+    /// The mode that whoever handed it in named, for lines that name none, as its header would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Whether some of its lines are plain calls, each of which may take minutes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub calls: bool,
     /// The command that each of its results is handed on to, whichever process collects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_result: Option<String>,

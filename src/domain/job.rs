@@ -254,7 +254,8 @@ pub struct Job {
     pub lease: Option<Lease>,
     /// Its line.
     pub input: InputRef,
-    /// Digest of the line's whole content: the same key with another digest is a bad line, not a repeat.
+    /// Digest of the line's whole content: the same key with another digest is a bad line, not a repeat. Empty: it was
+    /// taken over from elsewhere, and nobody knows its line ([`Job::has_no_line`]).
     pub content: String,
     /// Its mode.
     pub mode: Mode,
@@ -375,6 +376,13 @@ impl Job {
             batch: None,
             history: Vec::new(),
         }
+    }
+
+    /// Whether nobody knows its line: it was taken over from a ledger that kept none. It is looked at and consumed like any
+    /// other, and can't be sent before its line is handed in.
+    #[must_use]
+    pub const fn has_no_line(&self) -> bool {
+        self.content.is_empty()
     }
 
     /// How long one attempt may take.

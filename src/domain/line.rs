@@ -1,5 +1,6 @@
 //! The lines of an intake: its header, and jobs (design, section 4).
 
+mod call;
 mod fields;
 mod header;
 mod job;
@@ -16,7 +17,7 @@ use super::json::{self, Fault, Json, JsonError, Member};
 pub use fields::is_label_text;
 pub use header::parse_header;
 pub use job::parse_line;
-pub use row::{ROW_BYTES, RowLine, agree, parse_row};
+pub use row::{ROW_BYTES, ROW_KEY_BYTES, RowLine, agree, parse_row};
 
 /// The label under which a create carries the idempotency key, where Gemini and its billing show it.
 pub const KEY_LABEL: &str = "gleaner";
@@ -64,9 +65,10 @@ pub struct JobLine {
     pub content: String,
     /// Its mode.
     pub mode: Mode,
-    /// The model or agent it names; none: the default model.
+    /// The model or agent it names; none: the default model. A plain call has no agent.
     pub target: Option<String>,
-    /// The create call's fields as written, without the program's own.
+    /// The create call's fields as written, without the program's own; of a plain call, generateContent's fields as they are
+    /// sent.
     pub request: Vec<(String, Box<RawValue>)>,
     /// What its answer must be, as written.
     pub expect: Option<Box<RawValue>>,

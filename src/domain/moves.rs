@@ -7,16 +7,25 @@
 //! latest one has been counted, refused or seen to fail by then, and `maybe_accepted` need only speak of the latest.
 
 mod batch;
+mod calls;
 mod consuming;
 mod heard;
+mod imported;
 mod looks;
+mod replaying;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
+pub use replaying::Again;
+
 use super::classify::{Delay, Judgement, Verdict, exhausted};
-use super::job::{Fate, Handle, Job, KeyId, Lease, State};
+use super::job::{Fate, Handle, Job, KeyId, Lease, Mode, State};
 use super::policy::{LONGEST_DELAY, OnUnclear, Policy};
 use super::time::Millis;
+
+pub use self::imported::{NO_PAYLOAD, WHY_NO_PAYLOAD};
 
 /// The class of a create that may or may not have been accepted.
 pub const UNCLEAR: &str = "unclear";
@@ -64,7 +73,9 @@ impl Job {
         if !waits || !self.may_try_again() {
             return;
         }
-        self.keep_doubtful_nonce();
+        if self.mode != Mode::Call {
+            self.keep_doubtful_nonce();
+        }
         self.attempts += 1;
         self.counted_duplicate = self.maybe_accepted;
         if self.maybe_accepted {
@@ -72,7 +83,7 @@ impl Job {
             self.maybe_accepted = false;
         }
         self.nonce = ticket.nonce;
-        let until = now.policy.lease_from(now.at);
+        let until = now.at.plus(now.policy.reservation(self.mode));
         self.enter(State::Reserving, Some(until), now.at);
         self.lease = Some(Lease { holder: ticket.holder, until });
     }
@@ -98,9 +109,15 @@ impl Job {
         self.state == State::Submitted && self.class.as_deref() == Some(UNCLEAR)
     }
 
+    /// How long a lease on it lasts in the state that it is in.
+    #[must_use]
+    pub fn lease_length(&self, policy: &Policy) -> Duration {
+        if self.state == State::Reserving { policy.reservation(self.mode) } else { policy.submit_lease }
+    }
+
     /// Moves the end of a lease that is still held. False: the lease is somebody else's by now.
     pub fn renew(&mut self, holder: &str, now: Now<'_>) -> bool {
-        let until = now.policy.lease_from(now.at);
+        let until = now.at.plus(self.lease_length(now.policy));
         match &mut self.lease {
             Some(lease) if lease.holder == holder => lease.until = until,
             _ => return false,
@@ -303,7 +320,7 @@ impl Job {
 
 /// A fresh handle of the present attempt.
 #[must_use]
-pub fn fresh_handle(id: String, attempt: u32, key: KeyId, deadline: std::time::Duration, now: Millis) -> Handle {
+pub fn fresh_handle(id: String, attempt: u32, key: KeyId, deadline: Duration, now: Millis) -> Handle {
     Handle {
         id,
         attempt,

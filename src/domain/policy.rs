@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::job::Mode;
 use super::time::Millis;
 
 /// When a given-up handle is looked at again, counted from giving up (design, section 2).
@@ -27,6 +28,8 @@ pub enum OnUnclear {
 pub struct Policy {
     /// `GLEANER_SUBMIT_LEASE`.
     pub submit_lease: Duration,
+    /// `GLEANER_CALL_TIMEOUT`: one plain call.
+    pub call_timeout: Duration,
     /// `GLEANER_UNCLEAR_GRACE`.
     pub unclear_grace: Duration,
     /// `GLEANER_ON_UNCLEAR`.
@@ -102,6 +105,15 @@ impl Policy {
     pub fn lease_from(&self, now: Millis) -> Millis {
         now.plus(self.submit_lease)
     }
+
+    /// How long the reservation of a job of that mode lasts unless it is renewed. A plain call's is longer than the call.
+    #[must_use]
+    pub fn reservation(&self, mode: Mode) -> Duration {
+        match mode {
+            Mode::Call => self.submit_lease.saturating_add(self.call_timeout),
+            Mode::Interaction | Mode::Batch => self.submit_lease,
+        }
+    }
 }
 
 impl Default for Policy {
@@ -109,6 +121,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             submit_lease: Duration::from_secs(120),
+            call_timeout: Duration::from_secs(10 * 60),
             unclear_grace: Duration::from_secs(15 * 60),
             on_unclear: OnUnclear::Resubmit,
             poll_min: Duration::from_secs(10),

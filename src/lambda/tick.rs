@@ -31,7 +31,7 @@ const MEASURE: Duration = Duration::from_secs(300);
 pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Error> {
     let until = service.until(event.context.deadline, LONGEST)?;
     let jobs = event::jobs(&event.payload)?;
-    let (engine, no_gemini) = service.engine().await?;
+    let (engine, no_gemini) = service.engine_until(event.context.deadline).await?;
     let inline = match jobs {
         Some(bytes) => Some(land_jobs(&engine, Lines { file: "event".to_owned(), bytes }).await?),
         None => None,
@@ -57,7 +57,7 @@ pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Er
     let (collected, submitted) = (ticked.collected, ticked.submitted);
     info!(
         tick.stepped = collected.stepped,
-        tick.consumed = collected.consumed,
+        tick.consumed = ticked.consumed(),
         tick.sent = submitted.first,
         tick.sent_again = submitted.again,
         tick.lines = submitted.lines,
@@ -67,7 +67,7 @@ pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Er
         "ticked"
     );
     Ok(json!({
-        "jobs_landed": inline, "inbox": emptied, "stepped": collected.stepped, "consumed": collected.consumed,
+        "jobs_landed": inline, "inbox": emptied, "stepped": collected.stepped, "consumed": ticked.consumed(),
         "sent": submitted.first, "sent_again": submitted.again, "lines": submitted.lines, "troubles": troubles,
     }))
 }

@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Error> {
     let batch: SqsEvent = serde_json::from_str(event.payload.get())?;
     let until = service.until(event.context.deadline, LONGEST)?;
-    let (engine, no_gemini) = service.engine().await?;
+    let (engine, no_gemini) = service.engine_until(event.context.deadline).await?;
     let mut answer = SqsBatchResponse::default();
     for message in &batch.records {
         if let Err(error) = bring_on(service, &engine, no_gemini.as_ref(), message, until).await {
@@ -46,11 +46,12 @@ async fn bring_on(
     let body = open(&*parts.objects, message.body.clone().unwrap_or_default()).await?;
     let named: Work = serde_json::from_str(&body).map_err(|error| format!("it names no work: {error}"))?;
     // A file can be landed without asking Gemini.
-    if let (Work::Item(_) | Work::Event(_), Some(why)) = (&named, no_gemini) {
+    if let (Work::Item(_) | Work::Call { .. } | Work::Event(_), Some(why)) = (&named, no_gemini) {
         return Err(why.to_string().into());
     }
-    if work(engine, Some(&*parts.inbox), &named, until).await? {
-        metrics::print_consumed(service, 1)?;
+    let consumed = work(engine, Some(&*parts.inbox), &named, until).await?;
+    if consumed > 0 {
+        metrics::print_consumed(service, consumed)?;
     }
     info!(work = ?named, "worked");
     Ok(())

@@ -41,6 +41,9 @@ pub enum CallError {
     /// Bytes were sent and no answer came that can be read: it may have done the work, and nothing remains of it.
     #[error("it is unclear whether Gemini did the work: {0}")]
     Unclear(String),
+    /// The answer is longer than this program takes, and would be so again.
+    #[error("Gemini's answer is longer than {0} bytes")]
+    TooLong(u64),
 }
 
 /// Why a read, or a cancel, brought no interaction. None of these says anything about the remote job, but
@@ -74,7 +77,8 @@ pub trait Gemini: Batches + Webhooks + fmt::Debug + Send + Sync {
     /// Creates a background interaction from a whole request body.
     async fn create_interaction(&self, body: Bytes) -> Result<Interaction, CreateError>;
 
-    /// `generateContent`: one request, answered when it is done, in ten minutes at most. The answer as it came: a JSON object.
+    /// `generateContent`: one request, answered when it is done, within the time-out of calls. The answer as it came: any
+    /// JSON but an object that holds nothing but an error.
     async fn generate(&self, model: &str, body: Bytes) -> Result<Box<RawValue>, CallError>;
 
     /// Looks at an interaction, with the key that created it when it is at hand, else with the creating one.

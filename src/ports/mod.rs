@@ -11,8 +11,10 @@ pub mod handover;
 pub mod ids;
 pub mod inbox;
 pub mod ledger;
+pub mod notices;
 pub mod objects;
 pub mod queue;
+pub mod seed;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod webhook_keys;

@@ -47,6 +47,7 @@ pub struct HttpGemini {
     /// All of them, the creating one first.
     pub(super) keys: Arc<[ApiKey]>,
     pub(super) http_timeout: Duration,
+    call_timeout: Duration,
     pub(super) max_body: u64,
     pub(super) clock: Arc<dyn Clock>,
     /// The place of the MIME type that the last upload went through with.
@@ -62,10 +63,11 @@ impl HttpGemini {
     /// # Errors
     /// Options that can't be used.
     pub fn new(options: Options) -> Result<Self, OptionsError> {
-        let Options { base_url, keys, http_timeout, connect_timeout, max_body } = options;
+        let Options { base_url, keys, http_timeout, call_timeout, connect_timeout, max_body } = options;
         let creating = keys.first().cloned().ok_or(OptionsError::NoKey)?;
         for (nothing, name) in [
             (http_timeout.is_zero(), "the HTTP time-out (GLEANER_HTTP_TIMEOUT)"),
+            (call_timeout.is_zero(), "the time-out of calls (GLEANER_CALL_TIMEOUT)"),
             (connect_timeout.is_zero(), "the connect time-out"),
             (max_body == 0, "the longest answer"),
         ] {
@@ -77,7 +79,7 @@ impl HttpGemini {
         let client = build(&endpoint, http_timeout, connect_timeout)
             .map_err(|error| OptionsError::Client(super::answer::reason(error)))?;
         let (keys, clock, mime) = (keys.into(), Arc::new(SystemClock), AtomicUsize::new(0));
-        Ok(Self { client, endpoint, creating, keys, http_timeout, max_body, clock, mime })
+        Ok(Self { client, endpoint, creating, keys, http_timeout, call_timeout, max_body, clock, mime })
     }
 
     /// The same client with another clock. It times the waits within an upload and the idle time-outs of uploads and
@@ -93,8 +95,19 @@ impl HttpGemini {
     }
 
     async fn send(&self, method: Method, url: Url, key: &ApiKey, body: Option<Bytes>) -> reqwest::Result<Answer> {
+        self.send_within(self.http_timeout, method, url, key, body).await
+    }
+
+    async fn send_within(
+        &self,
+        timeout: Duration,
+        method: Method,
+        url: Url,
+        key: &ApiKey,
+        body: Option<Bytes>,
+    ) -> reqwest::Result<Answer> {
         let needs_length = method == Method::POST;
-        let mut request = self.client.request(method, url).header(API_KEY, key.header());
+        let mut request = self.client.request(method, url).timeout(timeout).header(API_KEY, key.header());
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, JSON).body(body);
         } else if needs_length {
@@ -158,8 +171,14 @@ impl Gemini for HttpGemini {
         self.create(self.endpoint.interactions(), body).await
     }
 
-    async fn generate(&self, _model: &str, _body: Bytes) -> Result<Box<RawValue>, CallError> {
-        Err(CallError::NotSent("plain calls are not built yet".to_owned()))
+    async fn generate(&self, model: &str, body: Bytes) -> Result<Box<RawValue>, CallError> {
+        let no_url = || CallError::NotSent(format!("no URL can be made of the model {model:?}"));
+        let url = self.endpoint.calls_of(model).ok_or_else(no_url)?;
+        let answer = self
+            .send_within(self.call_timeout, Method::POST, url, &self.creating, Some(body))
+            .await
+            .map_err(|error| verdict::of_silent_call(error, self.call_timeout, &self.keys))?;
+        verdict::of_call(&answer, &self.keys)
     }
 
     async fn get_interaction(&self, handle: &str, created_by: &KeyId) -> Result<Interaction, ReadError> {

@@ -67,11 +67,20 @@ impl Endpoint {
 
     /// Where a batch job of a model is created: `models/…`, `tunedModels/…`, or a model's name alone.
     pub(super) fn batch_of(&self, model: &str) -> Option<Url> {
+        self.of_model(model, "batchGenerateContent")
+    }
+
+    /// Where a model is called.
+    pub(super) fn calls_of(&self, model: &str) -> Option<Url> {
+        self.of_model(model, "generateContent")
+    }
+
+    fn of_model(&self, model: &str, method: &str) -> Option<Url> {
         let (kind, id) = match model.split_once('/') {
             Some((kind @ ("models" | "tunedModels"), id)) => (kind, id),
             _ => ("models", model),
         };
-        Some(self.at(&format!("{kind}/{}:batchGenerateContent", segment(id)?)))
+        Some(self.at(&format!("{kind}/{}:{method}", segment(id)?)))
     }
 
     /// Where a batch job, `batches/…`, is looked at.

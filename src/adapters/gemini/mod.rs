@@ -33,6 +33,10 @@
 //! | 1xx, 3xx | `Unclear` | `NoAnswer` |
 //! | time-out or a broken connection after connecting | `Unclear` | `NoAnswer` |
 //!
+//! A plain call (`generateContent`) is sent once too, and has a time-out of its own, `GLEANER_CALL_TIMEOUT`. Nothing of it
+//! can be looked at later, so its caller is told all that is known: `NotSent` as for a create; `Refused`, with the whole
+//! failure, for any 4xx and 5xx and for a 2xx that holds an error alone; `TooLong`; `Unclear` for everything else.
+//!
 //! Transfers have no time-out as a whole: they are given up when nothing has moved for `GLEANER_HTTP_TIMEOUT` (an upload
 //! at the latest after twice that).
 //!
@@ -74,5 +78,5 @@ mod webhooks;
 pub use client::HttpGemini;
 pub use key::{ApiKey, BadKey};
 pub use offline::Offline;
-pub use options::{BASE_URL, CONNECT_TIMEOUT, ERROR_BODY, HTTP_TIMEOUT, MAX_BODY, Options, OptionsError};
+pub use options::{BASE_URL, CALL_TIMEOUT, CONNECT_TIMEOUT, ERROR_BODY, HTTP_TIMEOUT, MAX_BODY, Options, OptionsError};
 pub use public_keys::HttpPublicKeys;

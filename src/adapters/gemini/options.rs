@@ -12,6 +12,8 @@ pub const BASE_URL: &str = "https://generativelanguage.googleapis.com";
 /// The default of [`Options::http_timeout`] (`GLEANER_HTTP_TIMEOUT`; design, section 10).
 pub const HTTP_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The default of [`Options::call_timeout`] (`GLEANER_CALL_TIMEOUT`).
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(600);
 /// The default of [`Options::connect_timeout`].
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -30,6 +32,8 @@ pub struct Options {
     pub keys: Vec<ApiKey>,
     /// How long one request may take from connecting to the last byte of the answer.
     pub http_timeout: Duration,
+    /// How long one plain call may take in the same way: Gemini answers when its work is done.
+    pub call_timeout: Duration,
     /// How long name look-up, connecting and TLS may take together. At most half of `http_timeout` is used, so
     /// that a server which can't be reached is always told from one that was reached and kept silent.
     pub connect_timeout: Duration,
@@ -45,6 +49,7 @@ impl Options {
             base_url: BASE_URL.to_owned(),
             keys,
             http_timeout: HTTP_TIMEOUT,
+            call_timeout: CALL_TIMEOUT,
             connect_timeout: CONNECT_TIMEOUT,
             max_body: MAX_BODY,
         }

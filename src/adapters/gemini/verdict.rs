@@ -1,10 +1,12 @@
 //! What an answer, or its absence, says about the remote side (the table in the module's page).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reqwest::StatusCode;
 use reqwest::header::RETRY_AFTER;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::answer::{Answer, End, reason};
 use super::key::{ApiKey, mask};
@@ -12,7 +14,7 @@ use crate::domain::batch::{Batch, Page};
 use crate::domain::failure::Failure;
 use crate::domain::interaction::Interaction;
 use crate::domain::job::{MESSAGE_BYTES, clip};
-use crate::ports::gemini::{CreateError, ReadError};
+use crate::ports::gemini::{CallError, CreateError, ReadError};
 
 /// What a success is read as.
 pub(super) trait Parsed: Sized {
@@ -86,6 +88,52 @@ pub(super) fn of_create<T: Parsed>(answer: &Answer, keys: &[ApiKey]) -> Result<T
         Err(CreateError::Refused(Box::new(failure)))
     } else {
         Err(CreateError::Unclear(clip(&failure.summary(), MESSAGE_BYTES)))
+    }
+}
+
+/// Judges the answer to a plain call.
+pub(super) fn of_call(answer: &Answer, keys: &[ApiKey]) -> Result<Box<RawValue>, CallError> {
+    let status = answer.status;
+    if status.is_client_error() || status.is_server_error() {
+        return Err(CallError::Refused(Box::new(failure(answer, keys))));
+    }
+    if !status.is_success() {
+        return Err(CallError::Unclear(not_final(status)));
+    }
+    let Content(content) = read::<Content>(answer, keys).map_err(|unread| match unread {
+        Unread::TooLong(limit) => CallError::TooLong(limit),
+        other => CallError::Unclear(other.text(status)),
+    })?;
+    match error_in(&content) {
+        Some(failure) => Err(CallError::Refused(Box::new(failure))),
+        None => Ok(content),
+    }
+}
+
+/// The answer of a model, whatever it holds.
+struct Content(Box<RawValue>);
+
+impl Parsed for Content {
+    const WHAT: &'static str = "answer of a model";
+    fn parse(body: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(body).map(Self).map_err(|error| format!("the answer is no JSON: {error}"))
+    }
+}
+
+/// The error in an answer that holds one and no candidates.
+fn error_in(content: &RawValue) -> Option<Failure> {
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_str(content.get()).ok()?;
+    let error = fields.get("error").filter(|_| !fields.contains_key("candidates"))?;
+    let failure = Failure::from_error(&serde_json::from_str(error.get()).ok()?);
+    (failure != Failure::default()).then_some(failure)
+}
+
+/// Judges a call that was not answered.
+pub(super) fn of_silent_call(error: reqwest::Error, timeout: Duration, keys: &[ApiKey]) -> CallError {
+    match of_silent_create(error, timeout, keys) {
+        CreateError::NotSent(why) => CallError::NotSent(why),
+        CreateError::Refused(failure) => CallError::Refused(failure),
+        CreateError::Unclear(why) => CallError::Unclear(why),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod command;
 pub mod folder;
+pub mod seed;
 pub mod signing_secrets;
 pub mod sqlite;
 

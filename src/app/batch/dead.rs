@@ -5,7 +5,6 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use tracing::{error, info};
 
@@ -14,6 +13,7 @@ use super::origins::Origins;
 use super::replay::again::{die_again, heal};
 use super::{items, report};
 use crate::app::engine::{Engine, Trouble};
+use crate::app::letters::tell_rows;
 use crate::domain::dead::{DeadGroup, DeadRow, KEY_BYTES, ROWS_OF_A_CLASS};
 use crate::domain::intake::{Held, Intake, Run};
 use crate::domain::item::{Item, ItemId};
@@ -118,17 +118,13 @@ async fn tell_dead(
                 let group = groups.entry(row.class.clone()).or_insert((0, row.message.clone()));
                 group.0 += 1;
             } else if place > passed.told {
-                rows.push(row);
+                rows.push((row, bytes.slice_ref(line)));
             }
         }
         if end <= passed.told {
             continue;
         }
-        stream::iter(rows)
-            .map(|row| create(engine, row))
-            .buffer_unordered(engine.settings.concurrency)
-            .try_for_each(|()| async { Ok(()) })
-            .await?;
+        tell_rows(engine, rows).await?;
         for (id, row) in again {
             die_again(engine, id, row).await?;
         }
@@ -175,14 +171,6 @@ pub(super) fn dead_row(
         replayed_in: None,
         letter: Letter::default(),
     })
-}
-
-async fn create(engine: &Engine, row: DeadRow) -> Result<(), Trouble> {
-    match engine.create(&Item::DeadRow(row)).await {
-        // It was made before, by whoever had the cursor then.
-        Ok(()) | Err(CreateError::Exists(_)) => Ok(()),
-        Err(CreateError::Ledger(error)) => Err(error.into()),
-    }
 }
 
 /// Counts the dead rows of a pass in the grouped dead letter of their class, and holds the run up.

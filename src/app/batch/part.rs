@@ -326,7 +326,8 @@ async fn may_be_paid(engine: &Engine, part: &Part) -> Result<bool, Trouble> {
     Ok(before.is_some_and(|job| job.maybe_accepted || job.handles.iter().any(|handle| handle.fate == Fate::GivenUp)))
 }
 
-fn planned(engine: &Engine, part: &Part, run: &Run, rows: &Sending) -> Job {
+/// The job of an attempt, due now.
+pub(in crate::app) fn planned(engine: &Engine, part: &Part, run: &Run, rows: &Sending) -> Job {
     let now = engine.clock.now();
     let key = attempt_key(&part.run, &part.part, rows.number);
     let work = Work {

@@ -34,11 +34,16 @@ impl From<PassError> for Trouble {
 /// # Errors
 /// Trouble with the objects, or what only a person can mend: objects that are not what they were.
 pub async fn make(engine: &Engine, part: &Part, intent: &Intent, expect: Option<Value>) -> Result<Made, Trouble> {
-    let Some(sending) = part.attempt(intent.attempt) else {
-        return Err(Trouble::NeedsPerson(format!("part {} has no attempt {}", part.part, intent.attempt)));
-    };
-    let making = Making { engine, part, intent, sending, name: intent.name(&part.passes) };
-    making.make(expect).await
+    Making::of(engine, part, intent, false)?.make(expect).await
+}
+
+/// The same where the object that the intent names doesn't hold Gemini's output, but outcomes that are known already: see
+/// [`Index::known`].
+///
+/// # Errors
+/// As [`make`].
+pub(in crate::app) async fn make_known(engine: &Engine, part: &Part, intent: &Intent) -> Result<Made, Trouble> {
+    Making::of(engine, part, intent, true)?.make(None).await
 }
 
 struct Making<'a> {
@@ -47,12 +52,20 @@ struct Making<'a> {
     intent: &'a Intent,
     sending: &'a Sending,
     name: String,
+    known: bool,
 }
 
 /// The blocks of the input, as they were read first.
 type Places = Vec<Range<u64>>;
 
-impl Making<'_> {
+impl<'a> Making<'a> {
+    fn of(engine: &'a Engine, part: &'a Part, intent: &'a Intent, known: bool) -> Result<Self, Trouble> {
+        let Some(sending) = part.attempt(intent.attempt) else {
+            return Err(Trouble::NeedsPerson(format!("part {} has no attempt {}", part.part, intent.attempt)));
+        };
+        Ok(Self { engine, part, intent, sending, name: intent.name(&part.passes), known })
+    }
+
     async fn make(&self, expect: Option<Value>) -> Result<Made, Trouble> {
         let (rows, places) = self.rows().await?;
         let (class, message) = self.intent.blame.clone();
@@ -143,6 +156,7 @@ impl Making<'_> {
             async move {
                 let judging = Arc::clone(&index);
                 let judged = match block? {
+                    Block::Lines { at, bytes } if self.known => on_a_core(move || judging.known(at, &bytes)).await??,
                     Block::Lines { at, bytes } => on_a_core(move || judging.judge(at, &bytes)).await?,
                     Block::Oversized { at, length, head, tail } => judging.judge_oversized(&Oversized {
                         at,

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::super::job::Mode;
 use super::super::json::{Json, Member};
 use super::fields::{Fields, is_create_field};
-use super::{Header, LineError, member, members_of, raw, text_of};
+use super::{Header, LineError, call, member, members_of, raw, text_of};
 
 /// The member that makes an object a header.
 pub(super) const NAME: &str = "gleaner";
@@ -87,10 +87,10 @@ fn max_attempts(options: &Fields<'_, '_>) -> Result<Option<u32>, LineError> {
 fn request(options: &Fields<'_, '_>, mode: Option<Mode>) -> Result<Vec<(String, Box<RawValue>)>, LineError> {
     let Some(Member { value: Json::Object(members), .. }) = options.object("request")? else { return Ok(Vec::new()) };
     let request = Fields::of_header("gleaner.request.", members);
-    if mode == Some(Mode::Batch) {
-        check_rows_fields(&request)?;
-    } else {
-        check_jobs_fields(&request, options)?;
+    match mode {
+        Some(Mode::Batch) => check_rows_fields(&request)?,
+        Some(Mode::Call) => check_calls_fields(&request)?,
+        Some(Mode::Interaction) | None => check_jobs_fields(&request, options)?,
     }
     members.iter().map(|field| Ok((field.name.clone().into_owned(), raw(field.text)?))).collect()
 }
@@ -111,6 +111,23 @@ fn check_rows_fields(request: &Fields<'_, '_>) -> Result<(), LineError> {
         Some(other) => {
             Err(request.bad(&other.name, "a field of interactions; a row's request is a generateContent request"))
         }
+        None => Ok(()),
+    }
+}
+
+/// Fields for plain calls, in either spelling.
+fn check_calls_fields(request: &Fields<'_, '_>) -> Result<(), LineError> {
+    for own in ["input", "contents"] {
+        if request.get(own).is_some() {
+            return Err(request.bad(own, "each line has its own"));
+        }
+    }
+    if request.get("model").is_some() {
+        return Err(request.bad("model", "the model of calls is gleaner.model"));
+    }
+    call::check(request)?;
+    match request.members.iter().find(|member| call::sent_as(&member.name).is_none()) {
+        Some(unknown) => Err(request.bad(&unknown.name, "generateContent has no such field")),
         None => Ok(()),
     }
 }

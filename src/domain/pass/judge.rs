@@ -1,6 +1,7 @@
 //! Lines of the output, each judged for itself. What counts of several lines for one row is decided by `merge`.
 
 mod general;
+mod known;
 mod oversized;
 
 use std::ops::Range;

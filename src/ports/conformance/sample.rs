@@ -112,6 +112,8 @@ pub fn intake(sha256: &str, rev: Rev) -> Intake {
         lines: 10,
         landed_at: START,
         mixed: false,
+        mode: None,
+        calls: false,
         on_result: None,
         run: None,
         cancelled: None,

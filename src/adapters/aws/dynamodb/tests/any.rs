@@ -152,8 +152,8 @@ fn run() -> impl Strategy<Value = Run> {
 
 fn intake() -> impl Strategy<Value = Item> {
     let optional = (maybe(time()), maybe(lease()), maybe(text()), maybe(text()), maybe(run()));
-    (prop::array::uniform3(text()), optional, any::<[u64; 7]>(), state(), time(), any::<bool>()).prop_map(
-        |([sha256, rev, file], (due_at, lease, on_result, cancelled, run), numbers, state, since, mixed)| {
+    (prop::array::uniform3(text()), optional, any::<[u64; 7]>(), state(), time(), any::<[bool; 2]>()).prop_map(
+        |([sha256, rev, file], (due_at, lease, on_result, cancelled, run), numbers, state, since, [mixed, calls])| {
             let [bytes, lines, offset, line, jobs, repeats, bad_lines] = numbers;
             let cursor = Cursor { offset, line, jobs, repeats, bad_lines };
             let (rev, landed_at) = (Rev(rev), since);
@@ -169,6 +169,8 @@ fn intake() -> impl Strategy<Value = Item> {
                 lines,
                 landed_at,
                 mixed,
+                mode: calls.then_some(Mode::Call),
+                calls,
                 on_result,
                 run,
                 cancelled,
