@@ -177,6 +177,12 @@ impl World {
         engine(&self.folder, &format!("http://{nobody}"), &self.maker, self.clock.clone(), &self.hands, seed)
     }
 
+    /// Another process, for which Gemini is somewhere else.
+    pub fn with_gemini_at(&self, base_url: &str) -> Engine {
+        let seed = self.made.fetch_add(1, Ordering::SeqCst) + 1;
+        engine(&self.folder, base_url, &self.maker, self.clock.clone(), &self.hands, seed)
+    }
+
     /// Another process, made as `maker` says.
     pub fn another(&self, maker: &Maker, clock: Arc<TestClock>) -> Engine {
         let seed = self.made.fetch_add(1, Ordering::SeqCst) + 1;
