@@ -46,7 +46,7 @@ pub(super) async fn replay_alike(
     }
     let Some(run) = ready.first().map(|row| row.run.clone()) else { return Ok(told) };
     let model = how.changes.model.as_deref();
-    let alike = Alike { run: &run, root, used, model, maybe_paid, of_group: false };
+    let alike = Alike { run: &run, root, used, model, maybe_paid, of_group: None };
     let mut making = Making::begin(engine, &alike).await?;
     let (mut claimed, mut origins) = (Vec::new(), Origins::default());
     for some in ready.chunks(AT_ONCE) {
@@ -146,7 +146,7 @@ async fn line_of(engine: &Engine, row: DeadRow, changes: &Changes) -> Result<(St
     let (object, at, length) = &row.at;
     let bytes = engine.objects.read(object, *at..*at + *length).await?;
     let (key, line) = row_line(&bytes, changes).map_err(|why| broken(object, *at, &why))?;
-    Ok((row.id.clone(), key, line))
+    Ok((row.id, key, line))
 }
 
 /// The key and the line to send of a line of an object of dead rows.
