@@ -153,6 +153,7 @@ fn program(folder: &Path) {
         handover: Arc::new(Nobody),
         settings: Settings::default(),
         headers: Headers::default(),
+        sweeps: Default::default(),
         stopping: Arc::default(),
     };
     let missing = Blame::missing();

@@ -149,6 +149,7 @@ fn engine(folder: &Path, base_url: &str) -> (Engine, Arc<Counting>) {
         handover: Arc::new(Nobody),
         settings,
         headers: Headers::default(),
+        sweeps: Default::default(),
         stopping: Arc::default(),
     };
     (engine, ledger)

@@ -11,6 +11,7 @@
 //! | `pass`, `blocks`, `feed` | the pass over objects of any size |
 //! | `dead`, `halve`, `hold`, `cancel` | dead letters of rows; parts that are too much; what a person does |
 //! | `report` | how far a run is |
+//! | `replay`, `origins` | dead rows that a person has replayed: a part of their own, and what comes of them |
 //! | `row`, `merge`, `lines` | what became of one row; the results of all as one file |
 
 mod back;
@@ -26,8 +27,10 @@ pub(super) mod items;
 pub mod lines;
 pub mod look;
 pub mod merge;
+mod origins;
 pub mod part;
 pub mod pass;
+pub mod replay;
 pub mod report;
 pub mod row;
 pub mod send;

@@ -57,20 +57,22 @@ pub async fn collect(engine: &Engine, until: Millis) -> Result<Collected, Troubl
         let mut steps = stream::iter(due)
             .map(|item| async move {
                 let over = engine.is_stopping() || engine.clock.now() >= until;
-                if over { None } else { Some(step_one(engine, item).await) }
+                let tells = step(&item, engine.clock.now()) == Action::Tell;
+                if over { None } else { Some((tells, step_one(engine, item).await)) }
             })
             .buffer_unordered(engine.settings.concurrency);
         let (mut in_page, mut over) = (0, false);
         while let Some(step) = steps.next().await {
             match step {
                 None => over = true,
-                Some(Ok(consumed)) => {
+                Some((_, Ok(consumed))) => {
                     all.stepped += 1;
                     all.consumed += u64::from(consumed);
                 }
-                Some(Err(Trouble::Passing(why))) => warn!(error = why, "an item could not be brought on now"),
-                Some(Err(stop)) => {
-                    in_page += 1;
+                Some((_, Err(Trouble::Passing(why)))) => warn!(error = why, "an item could not be brought on now"),
+                Some((tells, Err(stop))) => {
+                    // A queue of dead letters that takes no message is nobody else's trouble.
+                    in_page += u32::from(!tells);
                     trouble.get_or_insert(stop);
                 }
             }

@@ -8,6 +8,7 @@ use super::batch::report::RunProgress;
 use super::consume::hand_on_again;
 use super::engine::{Engine, Trouble};
 use super::gates::closed_gates;
+use super::letters::tidy;
 use super::lines::{LineReader, Reading, read_line};
 use super::report::{Progress, progress};
 use super::send::operator_message;
@@ -32,6 +33,9 @@ pub const OPEN: [State; 10] = [
 
 /// How long one tick of a drive may begin new things, so that results are collected between submissions.
 const TICK: Duration = Duration::from_secs(5);
+
+/// How long a drive, at its end, may send messages of dead letters and sweep their queue.
+const TIDYING: Duration = Duration::from_secs(10);
 
 /// The longest and the shortest sleep between two ticks.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -82,6 +86,9 @@ pub async fn drive(engine: &Engine, sha256: &str, mut watch: impl FnMut(&Progres
             Err(stop) => return Err(stop),
         };
         if let Some(end) = looking.look(&mut watch).await? {
+            if !end.stopped {
+                tidy(engine, TIDYING).await;
+            }
             return Ok(end);
         }
         if idle {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tracing::warn;
 
+use super::letters::Sweeps;
 use super::lines::Headers;
 use super::settings::Settings;
 use crate::domain::intake::Intake;
@@ -83,6 +84,8 @@ pub struct Engine {
     pub settings: Settings,
     /// Headers of intakes read before.
     pub headers: Headers,
+    /// When the queue of dead letters was last swept.
+    pub sweeps: Sweeps,
     /// Set when a person wants to stop: nothing new is begun, what is under way ends.
     pub stopping: Arc<AtomicBool>,
 }

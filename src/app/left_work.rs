@@ -41,7 +41,7 @@ pub async fn do_left_work(engine: &Engine, until: Millis) -> Result<Followed, Tr
             match outcome {
                 Ok(consumed) => {
                     done.messages += 1;
-                    done.consumed += u64::from(consumed);
+                    done.consumed += consumed;
                 }
                 Err(Trouble::Passing(why)) => {
                     warn!(error = why, "the work of an event could not be done now; it comes again")
@@ -55,8 +55,8 @@ pub async fn do_left_work(engine: &Engine, until: Millis) -> Result<Followed, Tr
     trouble.map_or(Ok(done), Err)
 }
 
-async fn do_one(engine: &Engine, queue: &dyn Queue, message: &Message, until: Millis) -> Result<bool, Trouble> {
-    let mut consumed = false;
+async fn do_one(engine: &Engine, queue: &dyn Queue, message: &Message, until: Millis) -> Result<u64, Trouble> {
+    let mut consumed = 0;
     match serde_json::from_str::<Work>(&message.body) {
         // There is no inbox in a data folder.
         Ok(named) if !matches!(named, Work::Inbox(_)) => match work(engine, None, &named, until).await {

@@ -1,11 +1,34 @@
 //! Replaying dead letters: selected from the ledger, oldest first, claimed, and tried anew (design, section 7).
+//!
+//! | file | does |
+//! |---|---|
+//! | `select` | which dead letters somebody means |
+//! | `plan` | what a replay would do with each of them, without writing anything |
+//! | `jobs` | jobs and attempts of runs: claimed, tried, and what came of it |
+//! | `changed` | what takes the place of a line's own model and fields |
+//!
+//! The rows of runs are `batch::replay`'s.
+
+mod changed;
+mod jobs;
+mod plan;
+pub mod select;
+
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
+use self::jobs::Jobs;
+use self::plan::{Plan, plan};
+use self::select::{MOST, Selected, Which, select};
+use super::batch::replay::{How, replay_rows};
 use super::engine::{Engine, Trouble};
+use super::report::as_letter;
 use crate::domain::changes::Changes;
+use crate::domain::item::{Item, ItemId};
+use crate::domain::json::Json;
 use crate::domain::time::Millis;
 
 /// How many dead letters a replay takes that says nothing.
@@ -77,6 +100,9 @@ pub struct Replayed {
     pub dry_run: bool,
     /// Each of them.
     pub items: Vec<ReplayedItem>,
+    /// What a person must mend before more can be replayed; no part of the answer.
+    #[serde(skip)]
+    pub trouble: Option<String>,
 }
 
 /// One dead letter of a replay.
@@ -136,8 +162,127 @@ impl Replay {
 
 /// Replays. Nothing new is begun after `until`; what was claimed by then goes on by the next tick.
 ///
+/// A dry run writes nothing anywhere, and asks nobody but the ledger and the objects.
+///
 /// # Errors
-/// A request that makes no sense; trouble. What was replayed before it is in the ledger.
-pub async fn replay(_engine: &Engine, _request: &Replay, _until: Millis) -> Result<Replayed, ReplayError> {
-    Err(ReplayError::Bad("not built yet".to_owned()))
+/// A request that makes no sense: nothing was done. Trouble before anything was begun. What meets trouble later is told with
+/// its item, and is in the ledger.
+pub async fn replay(engine: &Engine, request: &Replay, until: Millis) -> Result<Replayed, ReplayError> {
+    let reason = request.check()?;
+    let selected = select(engine, &request.which()).await?;
+    let changes = request.changes();
+    let mut replayed = match reason {
+        None => look_ahead(engine, selected, &changes).await?,
+        Some(reason) => {
+            let how = How { changes, by: request.rows_by, reason: reason.to_owned() };
+            carry_out(engine, selected, &how, until).await?
+        }
+    };
+    replayed.dry_run = request.dry_run;
+    Ok(replayed)
+}
+
+impl Replay {
+    /// Checks what can be checked without looking. The reason of a real replay; none: a dry run.
+    fn check(&self) -> Result<Option<&str>, ReplayError> {
+        let bad = |why: &str| Err(ReplayError::Bad(why.to_owned()));
+        if !(1..=MOST).contains(&self.limit) {
+            return Err(ReplayError::Bad(format!("limit: it must be from 1 to {MOST}")));
+        }
+        if self.ids.as_ref().is_some_and(|ids| ids.is_empty() || ids.len() > MOST) {
+            return Err(ReplayError::Bad(format!("ids: name 1 to {MOST}, or leave it out")));
+        }
+        for (name, text) in [("error_class", &self.error_class), ("run", &self.run), ("model", &self.model)] {
+            if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+                return Err(ReplayError::Bad(format!("{name}: it is empty; leave it out")));
+            }
+        }
+        if let Some(request) = &self.request {
+            match Json::parse(request.get()) {
+                Ok(Json::Object(members)) if !members.is_empty() => {}
+                Ok(_) => return bad("request: it must be an object with fields, as {\"generation_config\": {...}}"),
+                Err(error) => return Err(ReplayError::Bad(format!("request: {error}"))),
+            }
+        }
+        match self.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty()) {
+            _ if self.dry_run => Ok(None),
+            None => bad("reason: a replay needs one, for whoever wonders later; a dry run needs none"),
+            reason => Ok(reason),
+        }
+    }
+
+    fn which(&self) -> Which<'_> {
+        Which {
+            class: self.error_class.as_deref(),
+            ids: self.ids.as_deref(),
+            run: self.run.as_deref(),
+            limit: self.limit,
+            ..Which::default()
+        }
+    }
+}
+
+async fn look_ahead(engine: &Engine, selected: Selected, changes: &Changes) -> Result<Replayed, Trouble> {
+    let mut replayed = Replayed::of(&selected);
+    for item in &selected.letters {
+        let (outcome, why) = match plan(engine, item, changes).await? {
+            Plan::Leave(why) => (Outcome::Left, Some(why)),
+            other => (Outcome::WouldReplay, other.words()),
+        };
+        replayed.add(item, outcome, why);
+    }
+    replayed.add_others(selected.others);
+    Ok(replayed)
+}
+
+async fn carry_out(engine: &Engine, selected: Selected, how: &How, until: Millis) -> Result<Replayed, Trouble> {
+    let mut replayed = Replayed::of(&selected);
+    let (rows, others): (Vec<Item>, Vec<Item>) =
+        selected.letters.iter().cloned().partition(|item| matches!(item, Item::DeadRow(_) | Item::DeadGroup(_)));
+    let jobs = Jobs::new(engine, how, until);
+    let of_rows = async { if rows.is_empty() { Ok(Vec::new()) } else { replay_rows(engine, rows, how).await } };
+    let (became, of_rows) = futures::join!(jobs.replay(others), of_rows);
+    replayed.trouble = jobs.trouble();
+    let mut became: HashMap<ItemId, (Outcome, Option<String>)> = became.into_iter().collect();
+    let mut untold = "nobody knows what became of it: look at it again".to_owned();
+    match of_rows {
+        Ok(of_rows) => became.extend(of_rows.into_iter().map(|(id, outcome, why)| (id, (outcome, why)))),
+        Err(trouble) => {
+            untold = trouble.to_string();
+            replayed.trouble.get_or_insert(untold.clone());
+        }
+    }
+    for item in &selected.letters {
+        let (outcome, why) = became.remove(&item.id()).unwrap_or_else(|| (Outcome::Left, Some(untold.clone())));
+        replayed.add(item, outcome, why);
+    }
+    replayed.add_others(selected.others);
+    Ok(replayed)
+}
+
+impl Replayed {
+    fn of(selected: &Selected) -> Self {
+        Self { scanned: selected.letters.len() as u64, ..Self::default() }
+    }
+
+    fn add(&mut self, item: &Item, outcome: Outcome, why: Option<String>) {
+        match outcome {
+            Outcome::Recovered => self.recovered += 1,
+            Outcome::StillFailing => self.still_failing += 1,
+            Outcome::Resubmitted => self.resubmitted += 1,
+            Outcome::WouldReplay | Outcome::Left => {}
+        }
+        // What can be no dead letter at all was named by an id of its own.
+        let letter = as_letter(item);
+        let id = letter.as_ref().map_or_else(|| item.id().to_string(), |letter| letter.id.clone());
+        let (run, key, class, attempts) =
+            letter.map(|letter| (letter.run, letter.key, letter.class, letter.attempts)).unwrap_or_default();
+        self.items.push(ReplayedItem { id, run, key, class, attempts, outcome, why });
+    }
+
+    fn add_others(&mut self, others: Vec<(Item, String)>) {
+        for (item, why) in others {
+            self.add(&item, Outcome::Left, Some(why));
+        }
+    }
 }

@@ -5,7 +5,9 @@ use serde::Serialize;
 use super::batch::report::{RunProgress, run_progress};
 use super::engine::{Engine, Trouble};
 use super::recount::recount;
-use crate::domain::intake::{Intake, Run, run_key};
+use super::replay::ReplayError;
+use super::replay::select::{Which, select};
+use crate::domain::intake::{Intake, Run};
 use crate::domain::item::{Item, ItemId, Kind};
 use crate::domain::job::State;
 use crate::domain::time::Millis;
@@ -228,26 +230,22 @@ pub struct Dead {
 /// # Errors
 /// Trouble with the ledger.
 pub async fn dead(engine: &Engine, class: Option<&str>, run: Option<&str>, limit: usize) -> Result<Vec<Dead>, Trouble> {
-    let is_of_run = |item: &&Item| run.is_none_or(|run| item.intake().is_some_and(|sha256| run_key(sha256) == run));
-    let fits = |found: &str| {
-        class.is_none_or(|class| found == class || found.strip_prefix(class).is_some_and(|rest| rest.starts_with(':')))
-    };
-    let mut dead = Vec::new();
-    let mut place = None;
-    loop {
-        let page = engine.ledger.in_state(State::Parked, place.as_ref(), PAGE).await?;
-        let Some(last) = page.last() else { return Ok(dead) };
-        place = Some(Place(last.since(), last.id()));
-        for letter in page.iter().filter(is_of_run).filter_map(letter).filter(|letter| fits(&letter.class)) {
-            if dead.len() == limit {
-                return Ok(dead);
-            }
-            dead.push(letter);
-        }
+    match select(engine, &Which { class, run, limit, ..Which::default() }).await {
+        Ok(selected) => Ok(selected.letters.iter().filter_map(letter).collect()),
+        Err(ReplayError::Trouble(trouble)) => Err(trouble),
+        Err(bad @ ReplayError::Bad(_)) => Err(Trouble::NeedsPerson(bad.to_string())),
     }
 }
 
-fn letter(item: &Item) -> Option<Dead> {
+/// A dead letter as `dead` lists it; none: the item can't be one, or is none now.
+#[must_use]
+pub fn letter(item: &Item) -> Option<Dead> {
+    (item.state() == State::Parked).then(|| as_letter(item)).flatten()
+}
+
+/// What can be a dead letter, as `dead` would list it, whether it is one now or not.
+#[must_use]
+pub fn as_letter(item: &Item) -> Option<Dead> {
     match item {
         Item::Job(job) => Some(Dead {
             id: job.key.to_string(),
@@ -278,7 +276,7 @@ fn letter(item: &Item) -> Option<Dead> {
             class: row.class.clone(),
             message: row.message.clone(),
             attempts: row.attempts,
-            replays: 0,
+            replays: row.replays,
             first_seen: row.first_seen.to_string(),
             last_seen: row.since.to_string(),
         }),
@@ -289,7 +287,7 @@ fn letter(item: &Item) -> Option<Dead> {
             class: group.class.clone(),
             message: format!("{} rows, one of them: {}", group.count(), group.message),
             attempts: 0,
-            replays: 0,
+            replays: group.replays,
             first_seen: group.first_seen.to_string(),
             last_seen: group.since.to_string(),
         }),

@@ -8,6 +8,7 @@ use tracing::{info, warn};
 use super::batch::cut::cut;
 use super::batch::look::{find, look};
 use super::batch::part::{Out, bring_on};
+use super::batch::replay::recheck;
 use super::batch::send::send_attempt;
 use super::call::{has_time, take_kept};
 use super::engine::{Engine, Trouble};
@@ -103,21 +104,22 @@ async fn submit_parts(engine: &Engine, until: Millis) -> Result<u64, Trouble> {
 async fn submit_again(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Result<(u64, u64), Trouble> {
     let now = engine.clock.now();
     let due = engine.ledger.due(&[State::Retryable, State::GivenUp], now, PAGE).await?;
-    let mut under_way = stream::iter(due.into_iter().filter_map(|item| match item {
-        Item::Job(job) => Some(job),
-        _ => None,
-    }))
-    .map(|job| async move {
-        let over = engine.is_stopping() || engine.clock.now() >= until;
-        match over {
-            true => Ok(None),
-            false if job.batch.is_some() => {
-                try_again(engine, gates, job).await.map(|sent| sent.then_some(Sent::Submitted))
+    let mut under_way = stream::iter(due)
+        .map(|item| async move {
+            let over = engine.is_stopping() || engine.clock.now() >= until;
+            match item {
+                _ if over => Ok(None),
+                Item::Job(job) if job.batch.is_some() => {
+                    try_again(engine, gates, job).await.map(|sent| sent.then_some(Sent::Submitted))
+                }
+                Item::Job(job) => bring_again(engine, gates, job).await,
+                other if step(&other, engine.clock.now()) == Action::Recheck => {
+                    recheck(engine, other).await.map(|()| None)
+                }
+                _ => Ok(None),
             }
-            false => bring_again(engine, gates, job).await,
-        }
-    })
-    .buffer_unordered(engine.settings.concurrency);
+        })
+        .buffer_unordered(engine.settings.concurrency);
     let (mut sent, mut consumed, mut trouble) = (0, 0, None);
     while let Some(outcome) = under_way.next().await {
         match outcome {

@@ -3,6 +3,7 @@
 use super::collect::{Collected, collect};
 use super::engine::{Engine, Trouble};
 use super::left_work::{Followed, do_left_work};
+use super::letters::sweep_now_and_then;
 use super::submit::{Submitted, submit};
 use crate::domain::time::Millis;
 
@@ -43,6 +44,8 @@ pub async fn tick(engine: &Engine, until: Millis) -> Result<Ticked, Trouble> {
     let followed = do_left_work(engine, until).await;
     let collected = collect(engine, until).await;
     let submitted = if engine.is_stopping() { Submitted::default() } else { submit(engine, until).await? };
+    // Even a tick whose time is used up looks at a handful.
+    sweep_now_and_then(engine, until).await;
     engine.ledger.forget(engine.clock.now(), FORGOTTEN).await?;
     Ok(Ticked { collected: collected?, submitted, followed: followed? })
 }

@@ -187,47 +187,49 @@ pub(super) async fn hand_over_part(engine: &Engine, part: &Part) -> Result<bool,
 }
 
 /// Brings on what a message names; nothing new is begun after `until`. What is done already, or held by somebody else,
-/// is left as it is. True: a result was consumed.
+/// is left as it is. Returns how many results were consumed.
 ///
 /// # Errors
 /// Trouble: the message should come again.
-pub async fn work(engine: &Engine, inbox: Option<&dyn Inbox>, work: &Work, until: Millis) -> Result<bool, Trouble> {
+pub async fn work(engine: &Engine, inbox: Option<&dyn Inbox>, work: &Work, until: Millis) -> Result<u64, Trouble> {
     match work {
         Work::Inbox(arrival) => match inbox {
-            Some(inbox) => land_arrival(engine, inbox, arrival).await.map(|_| false),
+            Some(inbox) => land_arrival(engine, inbox, arrival).await.map(|_| 0),
             None => Err(Trouble::NeedsPerson(format!("{} is to be landed, and there is no inbox here", arrival.name))),
         },
-        Work::Event(told) => follow(engine, told).await,
+        Work::Event(told) => follow(engine, told).await.map(u64::from),
         Work::Call { job, rev } => match job_of(engine, job).await? {
             Some(mut found) => {
                 if found.rev == *rev {
                     found.due_at = Some(engine.clock.now());
                 }
-                bring_on(engine, Item::Job(found)).await
+                bring_on(engine, Item::Job(found)).await.map(u64::from)
             }
             None => {
                 warn!(job.key = %job, "the work queue names a job that the ledger doesn't have");
-                Ok(false)
+                Ok(0)
             }
         },
         Work::Item(id) => match engine.ledger.get(id).await? {
             None => {
                 warn!(item.id = %id, "the work queue names an item that the ledger doesn't have");
-                Ok(false)
+                Ok(0)
             }
             // Not asked whether it is due: it was put off when it was handed over.
-            Some(Item::Intake(intake)) if intake.run.is_some() => cut(engine, intake, until).await.map(|_| false),
-            Some(Item::Intake(intake)) => take_lines(engine, &Gates::new(engine), intake, until).await.map(|_| false),
-            Some(Item::Part(part)) => bring_on_part(engine, *part).await.map(|()| false),
+            Some(Item::Intake(intake)) if intake.run.is_some() => cut(engine, intake, until).await.map(|_| 0),
+            Some(Item::Intake(intake)) => {
+                take_lines(engine, &Gates::new(engine), intake, until).await.map(|taken| taken.consumed)
+            }
+            Some(Item::Part(part)) => bring_on_part(engine, *part).await.map(|()| 0),
             // It was put off when it was handed over; a lease that ran out is nobody's any more.
             Some(Item::Job(mut job)) if job.batch.is_some() && !job.state.is_closed() => {
                 let now = engine.clock.now();
                 if job.lease.as_ref().is_none_or(|lease| lease.until <= now) {
                     job.due_at = Some(now);
                 }
-                bring_on(engine, Item::Job(job)).await
+                bring_on(engine, Item::Job(job)).await.map(u64::from)
             }
-            Some(item) => bring_on(engine, item).await,
+            Some(item) => bring_on(engine, item).await.map(u64::from),
         },
     }
 }

@@ -7,6 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use super::help;
+use crate::app::replay;
 use crate::domain::job;
 
 /// Runs Gemini work that nobody waits for, and loses none of it.
@@ -54,6 +55,15 @@ pub enum Command {
     /// List the dead letters: what will not be tried again by itself
     #[command(after_help = help::DEAD)]
     Dead(Dead),
+    /// Try dead letters anew; without --apply it only tells which
+    #[command(after_help = help::REPLAY)]
+    Replay(Box<Replay>),
+    /// Give dead letters up, with a reason
+    #[command(after_help = help::DISCARD)]
+    Discard(Discard),
+    /// Tell what waits for a person, and what is deleted when
+    #[command(after_help = help::SUMMARY)]
+    Summary,
     /// Send nothing new until `resume`; results are still collected
     #[command(after_help = help::PAUSE)]
     Pause(Pause),
@@ -206,12 +216,117 @@ pub struct Dead {
     /// Only of this batch run
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
-    /// Only this class, or all that begin with it and a colon
+    /// Only this class, or all that go on with a colon
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
+    /// Only this one; repeatable
+    #[arg(long = "id", value_name = "ID")]
+    pub ids: Vec<String>,
+    /// Only of this mode: interaction, call or batch
+    #[arg(long, value_name = "MODE", value_enum, hide_possible_values = true)]
+    pub mode: Option<LetterMode>,
+    /// Only those that died so long ago, such as 12h or 7d
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub older_than: Option<Duration>,
     /// At most so many, oldest first [100; all with --json]
     #[arg(long, value_name = "N", value_parser = one_or_more)]
     pub limit: Option<usize>,
+}
+
+/// What a dead letter was sent as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LetterMode {
+    /// A background interaction.
+    Interaction,
+    /// A plain call.
+    Call,
+    /// A row, or an attempt, of a batch run.
+    Batch,
+}
+
+impl From<LetterMode> for job::Mode {
+    fn from(mode: LetterMode) -> Self {
+        match mode {
+            LetterMode::Interaction => Self::Interaction,
+            LetterMode::Call => Self::Call,
+            LetterMode::Batch => Self::Batch,
+        }
+    }
+}
+
+/// Which dead letters are meant.
+#[derive(Debug, clap::Args)]
+pub struct Letters {
+    /// Only these, as `dead` lists them; six digits of one will do
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// Only this class, or all that go on with a colon
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<String>,
+    /// Only of this batch run
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
+    /// At most so many, oldest first [20, or all named]
+    #[arg(long, value_name = "N", value_parser = one_or_more)]
+    pub limit: Option<usize>,
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, clap::Args)]
+pub struct Replay {
+    /// Which.
+    #[command(flatten)]
+    pub letters: Letters,
+    /// Send to another model
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// Merge fields into the request; null takes one out
+    #[arg(long, value_name = "JSON")]
+    pub request: Option<String>,
+    /// How rows of a run go out: batch [default] or call
+    #[arg(long, value_name = "HOW", value_enum, hide_possible_values = true)]
+    pub rows_by: Option<RowsBy>,
+    /// For whoever wonders; --apply needs it
+    #[arg(long, value_name = "WHY")]
+    pub reason: Option<String>,
+    /// Do it
+    #[arg(long, requires = "reason")]
+    pub apply: bool,
+    /// Whom to send to.
+    #[command(flatten)]
+    pub simulate: Simulate,
+}
+
+/// How rows go out again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RowsBy {
+    /// As a small batch.
+    Batch,
+    /// As plain calls.
+    Call,
+}
+
+impl From<RowsBy> for replay::RowsBy {
+    fn from(by: RowsBy) -> Self {
+        match by {
+            RowsBy::Batch => Self::Batch,
+            RowsBy::Call => Self::Call,
+        }
+    }
+}
+
+/// Arguments of `discard`.
+#[derive(Debug, clap::Args)]
+pub struct Discard {
+    /// Which.
+    #[command(flatten)]
+    pub letters: Letters,
+    /// For whoever wonders
+    #[arg(long, value_name = "WHY", value_parser = NonEmptyStringValueParser::new())]
+    pub reason: Option<String>,
+    /// Do it; with IDs it is done without this
+    #[arg(long, requires = "reason")]
+    pub apply: bool,
 }
 
 /// Arguments of `pause`.

@@ -10,12 +10,16 @@ use super::hint::see;
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::table::{brief, count, limit, low_row, plain, table, text};
-use crate::app::report::{Dead, dead as letters, status};
+use crate::app::engine::Engine;
+use crate::app::replay::select::{Which, select};
+use crate::app::report::{Dead, letter, status};
+use crate::domain::item::Kind;
 use crate::domain::job::{State, clip};
 use crate::domain::time::Millis;
+use crate::ports::ledger::Count;
 
 /// How much of a row's key is shown, in bytes.
-const SHOWN_KEY: usize = 60;
+pub(super) const SHOWN_KEY: usize = 60;
 
 /// How many are listed for people who don't say.
 const FOR_PEOPLE: usize = 100;
@@ -28,29 +32,57 @@ pub async fn dead(context: &Context, args: &args::Dead) -> Result<Exit, Stop> {
         Some(name) => Some(find::run(&desk.engine, name).await?.1.key),
         None => None,
     };
-    let found = letters(&desk.engine, args.class.as_deref(), run.as_deref(), most).await?;
+    let now = desk.engine.clock.now();
+    // One of that very age is among them.
+    let before = args.older_than.map(|age| Millis(now.0.saturating_sub(millis(age)).saturating_add(1)));
+    let which = Which {
+        class: args.class.as_deref(),
+        ids: (!args.ids.is_empty()).then_some(args.ids.as_slice()),
+        run: run.as_deref(),
+        mode: args.mode.map(Into::into),
+        before,
+        limit: most,
+    };
+    let selected = select(&desk.engine, &which).await?;
+    let found: Vec<Dead> = selected.letters.iter().filter_map(letter).collect();
     context.console.tell(&json!({"dead": found}))?;
-    let status = status(&desk.engine).await?;
-    let all: u64 =
-        status.counts.items.iter().filter(|count| count.state == State::Parked).map(|count| count.items).sum();
+    for (item, why) in &selected.others {
+        context.console.note(&format!("{}: {why}", item.id()));
+    }
+    let all = all_letters(&desk.engine).await?;
     if found.is_empty() {
-        let none = if all == 0 {
-            "There are no dead letters.".to_owned()
-        } else {
-            let which = if run.is_some() { "of that run and class" } else { "of that class" };
-            format!("None of the {} is {which}.", count(all, "dead letter"))
+        let none = match all {
+            0 => "There are no dead letters.".to_owned(),
+            1 => "There is one dead letter, and it is not one of those.".to_owned(),
+            all => format!("None of the {} is one of those.", count(all, "dead letter")),
         };
         context.console.say(&none)?;
         return Ok(Exit::Done);
     }
-    context.console.say(&letters_table(&found, status.at))?;
+    context.console.say(&letters_table(&found, now))?;
     context.console.say(&format!(
-        "{} of {}. `{}` tells one's whole story.",
+        "{} of {}. `{}` tells one's whole story;\n`{}` tries them anew, `{}` gives them up.",
         found.len(),
         count(all, "dead letter"),
-        see(context, "show ID")
+        see(context, "show ID"),
+        see(context, "replay"),
+        see(context, "discard ID"),
     ))?;
     Ok(Exit::Done)
+}
+
+fn millis(age: Duration) -> i64 {
+    i64::try_from(age.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// How many dead letters there are.
+pub(super) async fn all_letters(engine: &Engine) -> Result<u64, Stop> {
+    let counts = status(engine).await?.counts;
+    let is_letter = |count: &&Count| {
+        let kinds = [Kind::Job, Kind::BadLine, Kind::DeadRow, Kind::DeadGroup];
+        count.state == State::Parked && kinds.contains(&count.kind)
+    };
+    Ok(counts.items.iter().filter(is_letter).map(|count| count.items).sum())
 }
 
 fn letters_table(letters: &[Dead], now: Millis) -> String {
@@ -73,7 +105,7 @@ fn ago(age: Duration) -> String {
 }
 
 /// The id as `show` takes it; that of a bad line or of many dead rows shortened, since it is longer than a line.
-fn short_id(id: &str) -> String {
+pub(super) fn short_id(id: &str) -> String {
     let mut parts = id.splitn(3, '/');
     match (parts.next(), parts.next(), parts.next()) {
         (Some(kind @ ("line" | "rows")), Some(of), Some(rest)) => {

@@ -281,6 +281,7 @@ Examples:
   gleaner dead
   gleaner dead --class blocked
   gleaner dead --run rows.jsonl
+  gleaner dead --mode interaction --older-than 7d
   gleaner --json dead --limit 1000 | jq -r '.dead[].id'
 
 Classes, and what they mean:
@@ -302,8 +303,89 @@ Classes, and what they mean:
 More than 1,000 dead rows of one class in a run come as one entry, and the run
 waits for a person: `gleaner resume RUN`.
 
-To bring one back, change its line: a changed line is another job. To settle one
-for good: gleaner cancel ID";
+To try one anew: gleaner replay. To settle one for good: gleaner discard. A bad
+line is handed in again when it is mended: a changed line is another job.";
+
+/// Behind `gleaner help replay`.
+pub const REPLAY: &str = "\
+Without --apply it tells which ones would be replayed, oldest first, and changes
+nothing. With it each gets as many further attempts as it had at first; what was
+sent for it before is looked at once more, and taken if it has finished, before
+anything is paid for again. What ends at once is told; the rest ends as other
+work does, by `gleaner tick` or `gleaner run`, and recovers or is a dead letter
+again. A result that could not be handed on is handed on anew, and nothing is
+sent for it.
+
+Examples:
+  gleaner replay
+  gleaner replay --class exhausted:503 --limit 100 --reason 'over' --apply
+  gleaner replay 3f2a9c0d41e7 --reason 'more room' --apply \\
+    --request '{\"generation_config\": {\"max_output_tokens\": 8192}}'
+  gleaner replay --class blocked --model gemini-pro-latest \\
+    --reason 'the other model takes it' --apply
+  gleaner replay --run rows.jsonl --rows-by call --reason 'urgent' --apply
+  gleaner --json replay | jq -r '.items[] | [.id, .outcome, .why] | @tsv'
+
+What --model and --request change stays changed for this job, until another
+replay changes the same again. The results keep the job's key.
+
+Bad lines can't be replayed: hand in a corrected line. Nor can what was imported
+without its line: hand that in.
+
+Exit codes: 0; 3 some are dead letters again, or were left; 2 bad use: nothing
+was begun; 1 a person must mend something; 130 stopped by Ctrl-C: the rest is
+left as it was.";
+
+/// Behind `gleaner help discard`.
+pub const DISCARD: &str = "\
+Nobody waits for them any more: they are closed, with the reason. Those that are
+named are discarded at once; by a filter only with --apply, and else it tells
+which ones it would be. Nothing is cancelled at Gemini by it: where something of
+one may still run there it says so, and `gleaner cancel ID` stops it.
+
+Examples:
+  gleaner discard 3f2a9c0d41e7 --reason 'nobody needs it'
+  gleaner discard --class bad_line
+  gleaner discard --class bad_line --limit 500 --reason 'mended' --apply
+
+Exit codes: 0; 3 some were left; 2 bad use: nothing was begun.";
+
+/// Behind `gleaner help summary`.
+pub const SUMMARY: &str = "\
+Made to be read once a day: a stack does so by itself, and sends it to who has
+subscribed to its topic. It costs what is parked and what is open, not what is
+over, and changes nothing.
+
+Examples:
+  gleaner summary
+  gleaner --stack gleaner summary
+  gleaner --json summary | jq '.classes[] | {class, count}'
+
+--json prints one object:
+  at                  when it was made
+  clean               true: no dead letter, no run that waits for a person, no
+                      possible duplicate
+  dead_letters        how many `gleaner dead` lists
+  parked              the jobs, rows and lines that they are of
+  classes             [{class, count, oldest, newest}], largest first; count is
+                      of jobs, rows and lines
+  modes               the same by mode: {\"interaction\", \"call\", \"batch\", \"line\"}
+  files               [{file, sha256, run, count}], the 20 largest
+  oldest, newest      since when they are dead letters, or null
+  oldest_age_s        the age of the oldest in seconds, or null
+  expiries            [{what, at, days, free_tier_at?, id, name?, items}], what is
+                      deleted next of each kind: the \"message\" of a dead letter
+                      (by SQS, 14 days after it was sent), an \"interaction\" (by
+                      Gemini, 55 days after it was made, on the free tier 1), a
+                      \"batch_output\" (42 days), an \"input_file\" (48 hours).
+                      items: how many of the kind are still there
+  days_until_expiry   days until the first of them, or null
+  unsent_messages     dead letters whose message is still to be sent
+  no_payload          imported jobs that wait for their line
+  possible_duplicates of dead letters and open jobs
+  held_runs           [{run, file, class, since}], runs that wait for a person
+
+Exit code: 0, whatever there is to say.";
 
 /// Behind `gleaner help pause`.
 pub const PAUSE: &str = "\

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::open::{Context, DATA};
 
 /// Commands that must be told that a folder's work is simulated.
-const TOLD: [&str; 5] = ["run", "submit", "tick", "cancel", "import-seed"];
+const TOLD: [&str; 6] = ["run", "submit", "tick", "cancel", "replay", "import-seed"];
 
 /// Another command on the same folder, as it can be typed.
 pub fn see(context: &Context, command: &str) -> String {

@@ -4,6 +4,7 @@ mod args;
 mod cancel;
 mod console;
 mod dead;
+mod discard;
 mod find;
 mod help;
 mod hint;
@@ -12,6 +13,7 @@ mod open;
 mod outcome;
 mod pause;
 mod progress;
+mod replay;
 mod results;
 mod row;
 mod run;
@@ -20,6 +22,7 @@ mod signal;
 mod simulate;
 mod status;
 mod submit;
+mod summary;
 mod table;
 mod webhook;
 
@@ -85,6 +88,9 @@ async fn dispatch(args: Args, console: &Console) -> Result<Exit, Stop> {
         Command::Status => status::status(context).await,
         Command::Show(args) => show::show(context, &args).await,
         Command::Dead(args) => dead::dead(context, &args).await,
+        Command::Replay(args) => replay::replay(context, &args).await,
+        Command::Discard(args) => discard::discard(context, &args).await,
+        Command::Summary => summary::summary(context).await,
         Command::Pause(args) => pause::pause(context, &args).await,
         Command::Row(args) => row::row(context, &args).await,
         Command::Results(args) => results::results(context, &args).await,

@@ -312,6 +312,7 @@ async fn desk(context: &Context, checked: Checked, on_result: Option<&str>) -> R
         handover,
         settings,
         headers: Headers::default(),
+        sweeps: Default::default(),
         stopping: Arc::default(),
     };
     Ok(Desk { engine, inbox: None, _simulator: simulator })

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::app::engine::Trouble;
 use crate::app::land::LandError;
+use crate::app::replay::ReplayError;
 use crate::ports::webhook_keys::KeysError;
 
 /// A command that did what it was asked to.
@@ -54,6 +55,15 @@ impl From<Trouble> for Stop {
         match trouble {
             Trouble::NeedsPerson(why) => Self::Person(why),
             Trouble::Passing(why) => Self::Person(format!("{why}\nThis passes by itself: try again.")),
+        }
+    }
+}
+
+impl From<ReplayError> for Stop {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::Bad(why) => Self::Usage(why),
+            ReplayError::Trouble(trouble) => trouble.into(),
         }
     }
 }

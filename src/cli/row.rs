@@ -10,7 +10,7 @@ use super::hint::see;
 use super::open::{self, Context};
 use super::outcome::{Exit, Stop};
 use super::progress::standing;
-use super::table::{align_right, facts, limit, low_row, plain, table, text};
+use super::table::{align_right, count, facts, limit, low_row, plain, table, text};
 use crate::app::batch::row::{Blame, End, Found, Letter, LetterItem, RowState, Story, Try, story};
 use crate::domain::intake::{Intake, Run};
 use crate::domain::item::{BadLine, Item};
@@ -125,12 +125,17 @@ impl Telling<'_> {
         let tries = self.story.attempts.last().map(|last| last.number);
         match self.story.state {
             RowState::UnderWay => format!("{word}, in attempt {}", tries.unwrap_or(1)),
-            RowState::Waiting if self.run.held.is_some() => {
+            RowState::Waiting if self.run.held.is_some() && !self.is_replayed() => {
                 format!("{word}; the run is held: `{}`", see(self.context, "status"))
             }
             RowState::Waiting => format!("{word} for attempt {}", tries.unwrap_or(0) + 1),
             _ => word,
         }
+    }
+
+    /// Whether a replay has it now, which goes out although its run waits for a person.
+    fn is_replayed(&self) -> bool {
+        self.story.part.as_ref().is_some_and(PartId::is_replay)
     }
 
     /// Where a line lies.
@@ -143,7 +148,13 @@ impl Telling<'_> {
         let id = plain(id.strip_prefix("row/").unwrap_or(&id));
         match &letter.item {
             LetterItem::None => "is still to be made".to_owned(),
-            LetterItem::Row(row) => format!("{id}, {}", row.state),
+            LetterItem::Row(row) => match &row.replayed_in {
+                Some(part) => {
+                    let times = count(u64::from(row.replays), "time");
+                    format!("{id}, {}; replayed {times}, the last one in part {part}", row.state)
+                }
+                None => format!("{id}, {}", row.state),
+            },
             LetterItem::Group(group) => format!("{id}, {}, with {} more", group.state, group.count().saturating_sub(1)),
         }
     }
@@ -166,14 +177,14 @@ fn result_json(found: &Found) -> Result<ResultJson<'_>, Stop> {
 }
 
 fn letter_json(letter: &Letter) -> Value {
-    let state = match &letter.item {
-        LetterItem::None => None,
-        LetterItem::Row(row) => Some(row.state),
-        LetterItem::Group(group) => Some(group.state),
+    let (state, replays) = match &letter.item {
+        LetterItem::None => (None, 0),
+        LetterItem::Row(row) => (Some(row.state), row.replays),
+        LetterItem::Group(group) => (Some(group.state), group.replays),
     };
     json!({
         "id": letter.id, "state": state, "class": letter.blame.class, "message": letter.blame.message,
-        "attempts": letter.attempts, "object": letter.line.object, "offset": letter.line.at,
+        "attempts": letter.attempts, "replays": replays, "object": letter.line.object, "offset": letter.line.at,
         "length": letter.line.line.len(),
     })
 }

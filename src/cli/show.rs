@@ -17,6 +17,7 @@ use crate::domain::gate::Gate;
 use crate::domain::intake::{Intake, Run};
 use crate::domain::item::{BadLine, Item};
 use crate::domain::job::{InputRef, Job, excerpt};
+use crate::domain::letter::Letter;
 use crate::domain::part::{Counts, Part, Passed, attempt_key};
 use crate::domain::time::Millis;
 use crate::domain::webhook::{Event, Outcome, Stray};
@@ -55,6 +56,8 @@ struct Paths {
     /// Of a part, an attempt or a dead row: the object that it lies in.
     rows: Option<String>,
     input: Option<String>,
+    /// What a replay put in the place of a line's own fields.
+    changes: Option<String>,
 }
 
 impl Paths {
@@ -66,6 +69,10 @@ impl Paths {
                 let size = engine.objects.size(&result).await.map_err(Trouble::from)?;
                 paths.result = size.map(|_| context.path(&result));
                 paths.answer = job.answer.as_deref().map(|name| context.path(name));
+                if let Some(name) = &job.changes {
+                    let bytes = engine.objects.read(name, 0..2 * EXCERPT as u64).await.map_err(Trouble::from)?;
+                    paths.changes = Some(excerpt(&bytes, EXCERPT));
+                }
                 match &job.batch {
                     // Its input is not a line.
                     Some(attempt) => paths.rows = Some(context.path(&attempt.rows_at)),
@@ -109,6 +116,9 @@ fn as_json(item: &Item, paths: &Paths) -> Result<Value, Stop> {
         }
         fields.insert("paths".to_owned(), files);
         fields.insert("line".to_owned(), json!(paths.input));
+        if let Some(changes) = &paths.changes {
+            fields.insert("changed_by".to_owned(), json!(changes));
+        }
     }
     Ok(value)
 }
@@ -130,6 +140,12 @@ fn job_text(job: &Job, paths: &Paths, now: Millis) -> String {
     if job.possible_duplicates > 0 {
         known.push(("duplicates", format!("{} possible", job.possible_duplicates)));
     }
+    if !job.heard.is_empty() {
+        let heard: Vec<String> = job.heard.iter().map(|heard| plain(&heard.id)).collect();
+        known.push(("heard of", format!("{}, which Gemini has not shown yet", heard.join(", "))));
+    }
+    known.extend(letter_facts(job.replays, &job.letter));
+    known.extend(paths.changes.as_deref().map(|changes| ("changes", plain(changes))));
     known.extend(job.class.as_deref().map(|class| ("class", plain(class))));
     known.extend(job.message.as_deref().map(|message| ("message", plain(message))));
     known.extend(paths.result.as_deref().map(|path| ("result", plain(path))));
@@ -156,6 +172,21 @@ fn job_text(job: &Job, paths: &Paths, now: Millis) -> String {
     told.push('\n');
     told.push_str(&history_table(job));
     told
+}
+
+/// How often it was replayed, why a person did what last, and which message stands for it.
+fn letter_facts(replays: u32, letter: &Letter) -> Vec<(&'static str, String)> {
+    let mut known = Vec::new();
+    if replays > 0 {
+        known.push(("replays", replays.to_string()));
+    }
+    known.extend(letter.reason.as_deref().map(|reason| ("reason", plain(reason))));
+    match (letter.number, letter.sent) {
+        (0, _) => {}
+        (number, Some(sent)) => known.push(("letter", format!("message {number}, sent {sent}"))),
+        (number, None) => known.push(("letter", format!("message {number}, and a newer one is to be sent"))),
+    }
+    known
 }
 
 fn handles_table(job: &Job) -> String {
@@ -263,17 +294,23 @@ fn late_pass_of(part: &Part, attempt: u32) -> Option<&Passed> {
 
 fn dead_row_text(context: &Context, row: &DeadRow, paths: &Paths) -> String {
     let start: String = row.run.chars().take(12).collect();
-    facts([
+    let mut known = vec![
         ("dead row", plain(&row.key)),
         ("state", row.state.to_string()),
         ("class", plain(&row.class)),
         ("message", plain(&row.message)),
         ("attempts", format!("{}; it died in attempt {} of part {}", row.attempts, row.attempt, row.part)),
         ("first seen", row.first_seen.to_string()),
+        ("last seen", row.since.to_string()),
+    ];
+    known.extend(letter_facts(row.replays, &row.letter));
+    known.extend(row.replayed_in.as_ref().map(|part| ("replayed in", format!("part {part}"))));
+    known.extend([
         ("kept in", format!("{}, from byte {}", plain(paths.rows.as_deref().unwrap_or_default()), row.at.1)),
         ("line", plain(paths.input.as_deref().unwrap_or_default())),
         ("more", format!("`{}`", see(context, &format!("row {start} {}", quoted(&plain(&row.key)))))),
-    ])
+    ]);
+    facts(known)
 }
 
 fn event_text(event: &Event) -> String {
@@ -295,27 +332,39 @@ fn stray_text(stray: &Stray) -> String {
 fn dead_group_text(context: &Context, group: &DeadGroup) -> String {
     let places = group.rows.iter().map(|(place, rows)| format!("{rows} in {place}")).collect::<Vec<_>>().join(", ");
     let start: String = group.run.chars().take(12).collect();
-    facts([
+    let mut known = vec![
         ("dead rows", format!("{} of run {}", group.count(), group.run)),
         ("state", group.state.to_string()),
         ("class", plain(&group.class)),
         ("one message", plain(&group.message)),
         ("by attempt", places),
         ("first seen", group.first_seen.to_string()),
-        ("more", format!("`{}` has each with its error", see(context, &format!("results {start} --with-dead")))),
-    ])
+        ("last seen", group.since.to_string()),
+    ];
+    known.extend(letter_facts(group.replays, &group.letter));
+    if !group.replayed_in.is_empty() {
+        let parts: Vec<String> = group.replayed_in.iter().map(ToString::to_string).collect();
+        known.push(("replayed in", format!("parts {}", parts.join(", "))));
+    }
+    known
+        .push(("more", format!("`{}` has each with its error", see(context, &format!("results {start} --with-dead")))));
+    facts(known)
 }
 
 fn bad_line_text(bad: &BadLine, paths: &Paths) -> String {
-    facts([
+    let mut known = vec![
         ("bad line", format!("line {} of {}", bad.input.line, plain(&bad.file))),
         ("state", bad.state.to_string()),
         ("class", plain(&bad.class)),
         ("message", plain(&bad.message)),
         ("first seen", bad.first_seen.to_string()),
+    ];
+    known.extend(letter_facts(0, &bad.letter));
+    known.extend([
         ("kept in", place(&bad.input, paths)),
         ("line", plain(paths.input.as_deref().unwrap_or(&bad.excerpt))),
-    ])
+    ]);
+    facts(known)
 }
 
 fn gate_text(gate: &Gate) -> String {
@@ -357,6 +406,10 @@ mod tests {
         job.message = Some(format!("安全フィルタにより拒否されました。\u{1b}[2J{}", "とても長い説明。".repeat(12)));
         job.answer = Some("answers/x.json".to_owned());
         job.parked_at = Some(at);
+        job.replays = 1;
+        job.letter.number = 2;
+        job.letter.sent = Some(at);
+        job.letter.reason = Some("the other model takes it".to_owned());
         job.history = vec![
             Moment(at, State::Reserving, 1, None),
             Moment(at, State::Submitted, 1, None),
@@ -373,6 +426,7 @@ mod tests {
             answer: Some(".gleaner/answers/x.json".to_owned()),
             rows: None,
             input: Some("{\"input\": \"x\"}".to_owned()),
+            changes: Some("{\"model\":\"gemini-pro-latest\"}".to_owned()),
         };
         let job = job();
         insta::assert_snapshot!(job_text(&job, &paths, job.since.plus(std::time::Duration::from_secs(3700))), @r#"
@@ -381,6 +435,10 @@ state       parked, for 1h 1m
 model       gemini-flash-latest
 attempts    2 of 4
 duplicates  1 possible
+replays     1
+reason      the other model takes it
+letter      message 2, sent 2025-11-29T22:30:21Z
+changes     {"model":"gemini-pro-latest"}
 class       blocked:SAFETY
 message     安全フィルタにより拒否されました。�[2Jとても長い説明。とても長い説
             明。とても長い説明。とても長い説明。とても長い説明。とても長い説明

@@ -95,9 +95,22 @@ pub struct DeadGroup {
     /// The parts that its last replay put its rows into.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replayed_in: Vec<PartId>,
+    /// Rows that a replay has taken out of `rows`: how many, and the part that they are in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub taken: BTreeMap<String, (u64, PartId)>,
     /// Its messages in the queue of dead letters.
     #[serde(default, skip_serializing_if = "Letter::is_blank")]
     pub letter: Letter,
+}
+
+impl DeadRow {
+    /// It is a dead letter again, or still, after a replay that came to nothing.
+    pub fn park_again(&mut self, now: Millis) {
+        self.state = State::Parked;
+        self.since = now;
+        self.due_at = Some(now);
+        self.letter.changed();
+    }
 }
 
 impl DeadGroup {

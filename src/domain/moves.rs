@@ -12,10 +12,13 @@ mod consuming;
 mod heard;
 mod imported;
 mod looks;
+mod replaying;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
+
+pub use replaying::Again;
 
 use super::classify::{Delay, Judgement, Verdict, exhausted};
 use super::job::{Fate, Handle, Job, KeyId, Lease, Mode, State};

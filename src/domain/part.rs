@@ -18,7 +18,8 @@ pub const FREE_ATTEMPTS: usize = 16;
 pub const TOO_LARGE: &str = "queue:too_large";
 
 /// The name of a part within its run: its number, from 1, and behind it an `a` or a `b` for each time that it was
-/// halved. A half's name sorts behind that of its whole.
+/// halved. Dead rows of it that a person has replayed go out in parts of their own: `3r1` is the first of the rows of
+/// part 3, which may be halved too. All of these are the family of the numbered part, their root.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PartId(pub String);
@@ -30,10 +31,45 @@ impl PartId {
         Self(number.to_string())
     }
 
-    /// Whether it is a part that the run was cut into, and no half of one.
+    /// Whether it is a part that the run was cut into, and neither a half of one nor a part of replayed rows.
     #[must_use]
     pub fn is_numbered(&self) -> bool {
-        self.0.ends_with(|last: char| last.is_ascii_digit())
+        self.0.bytes().all(|byte| byte.is_ascii_digit())
+    }
+
+    /// The part that the run was cut into of which its rows are.
+    #[must_use]
+    pub fn root(&self) -> Self {
+        Self(self.0.chars().take_while(char::is_ascii_digit).collect())
+    }
+
+    /// The `number`th part of replayed rows of the root.
+    #[must_use]
+    pub fn replay(&self, number: u32) -> Self {
+        Self(format!("{}r{number}", self.root()))
+    }
+
+    /// Whether its rows were dead ones that a person has replayed.
+    #[must_use]
+    pub fn is_replay(&self) -> bool {
+        self.0.contains('r')
+    }
+
+    /// What it was halved from in the end: `3` for `3ab`, `3r1` for `3r1a`; itself when it is no half.
+    #[must_use]
+    pub fn whole(&self) -> Self {
+        Self(self.0.trim_end_matches(['a', 'b']).to_owned())
+    }
+
+    /// What it was halved from, the nearest first, itself included.
+    pub fn wholes(&self) -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(self.clone()), |part| part.0.strip_suffix(['a', 'b']).map(|of| Self(of.to_owned())))
+    }
+
+    /// Whether it is that part, or comes of halving it.
+    #[must_use]
+    pub fn is_within(&self, of: &Self) -> bool {
+        self.0.strip_prefix(&of.0).is_some_and(|rest| rest.bytes().all(|byte| matches!(byte, b'a' | b'b')))
     }
 
     /// Its two halves, in the order of their rows.
@@ -235,6 +271,12 @@ pub struct Passed {
     /// Bytes of the object of the rows to retry.
     #[serde(default)]
     pub retry_bytes: u64,
+    /// How far the dead letters of rows that have succeeded in a replay are settled: bytes of the object of its results.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub healed: u64,
+    /// Bytes of that object, in a part of replayed rows.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub result_bytes: u64,
 }
 
 /// Which file of a pass.
@@ -262,7 +304,7 @@ impl Passed {
     /// Whether every dead letter is made, and every recovered one settled.
     #[must_use]
     pub const fn is_told(&self) -> bool {
-        self.told >= self.dead_bytes && self.mended >= self.recovered_bytes
+        self.told >= self.dead_bytes && self.mended >= self.recovered_bytes && self.healed >= self.result_bytes
     }
 }
 
@@ -310,9 +352,21 @@ pub struct Part {
     /// How far the intake is read with it; none for a half.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upto: Option<Cursor>,
-    /// Attempts that its rows had used before, as rows of the part that it is a half of.
+    /// Attempts that its rows had used before, as rows of the part that it is a half of, or in which they died.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub used: u32,
+    /// Attempts that a replay allows its rows beyond those of the run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub granted: u32,
+    /// How many parts were begun with rows of it that a person has replayed; of a root alone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replays: u32,
+    /// Whether its rows may have been paid for in the attempt in which they died: nobody has seen that end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub maybe_paid: bool,
+    /// Whether its rows had no dead letters of their own, but one for all of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_group: bool,
     /// Its attempts, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Sending>,
@@ -405,6 +459,12 @@ impl Part {
         self.latest().is_some_and(|latest| self.pass_of(latest.number).is_some())
     }
 
+    /// Whether whoever replays rows in it has not put them in yet.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        self.rows_at.is_empty()
+    }
+
     /// Attempts that its open rows have used.
     #[must_use]
     pub fn tries(&self) -> u32 {
@@ -433,7 +493,8 @@ impl Part {
         late && self.latest().is_some_and(|latest| latest.ended.is_some() && self.pass_of(latest.number).is_none())
     }
 
-    /// What its rows have become, over all passes.
+    /// What its rows have become, over all passes. Those of a replay were dead before: who succeeds has recovered, and what
+    /// was given up with the run is dead again.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let mut tally = Tally { discarded: self.discarded, ..Tally::default() };
@@ -443,6 +504,10 @@ impl Part {
             tally.dead += passed.counts.dead;
         }
         tally.dead = tally.dead.saturating_sub(tally.recovered);
+        if self.part.is_replay() {
+            tally.recovered += std::mem::take(&mut tally.succeeded);
+            tally.dead += std::mem::take(&mut tally.discarded);
+        }
         tally
     }
 }
@@ -482,5 +547,28 @@ mod tests {
         let [a, b] = part.halves();
         assert_eq!((a.0.as_str(), b.halves()[1].0.as_str()), ("3a", "3bb"));
         assert_ne!(attempt_key("run", &a, 1), attempt_key("run", &b, 1));
+    }
+
+    #[test]
+    fn a_name_tells_the_family() {
+        let part = |name: &str| PartId(name.to_owned());
+        assert_eq!(part("13ab").replay(2), part("13r2"));
+        assert_eq!(part("13r2b").replay(3), part("13r3"));
+        for (name, numbered, replay, root, whole) in [
+            ("13", true, false, "13", "13"),
+            ("13ab", false, false, "13", "13"),
+            ("13r2", false, true, "13", "13r2"),
+            ("13r2ba", false, true, "13", "13r2"),
+        ] {
+            let id = part(name);
+            assert_eq!((id.is_numbered(), id.is_replay()), (numbered, replay), "{name}");
+            assert_eq!((id.root(), id.whole()), (part(root), part(whole)), "{name}");
+        }
+        assert_eq!(part("3r1ab").wholes().collect::<Vec<_>>(), ["3r1ab", "3r1a", "3r1"].map(part));
+        for (name, of, within) in
+            [("3", "3", true), ("3ab", "3a", true), ("3r1", "3", false), ("3r1a", "3r1", true), ("3r10", "3r1", false)]
+        {
+            assert_eq!(part(name).is_within(&part(of)), within, "{name} in {of}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::adapters::aws::stack::{DoorNames, Names};
+use crate::adapters::aws::stack::{DeskNames, DoorNames, Names};
 use crate::app::settings::{SettingError, Settings};
 
 /// Which of the functions a process is.
@@ -66,8 +66,8 @@ pub enum Parts {
     All(Names),
     /// Those that events are received with.
     Door(DoorNames),
-    /// None: the function does nothing yet.
-    None,
+    /// Those that what waits is told from.
+    Desk(DeskNames),
 }
 
 /// What a function is told by its environment.
@@ -105,7 +105,7 @@ impl Environment {
         let function = Function::ALL.into_iter().find(|function| function.handler() == handler);
         let function = function.ok_or(EnvironmentError::NoFunction(handler))?;
         let parts = match function {
-            Function::Tick | Function::Worker => Parts::All(Names {
+            Function::Tick | Function::Worker | Function::Replay => Parts::All(Names {
                 table: needed("GLEANER_TABLE")?,
                 bucket: needed("GLEANER_BUCKET")?,
                 work_queue: needed("GLEANER_WORK_QUEUE")?,
@@ -117,7 +117,9 @@ impl Environment {
                 work_queue: needed("GLEANER_WORK_QUEUE")?,
                 webhook_secret: needed("GLEANER_WEBHOOK_SECRET")?,
             }),
-            Function::Replay | Function::Summary => Parts::None,
+            Function::Summary => {
+                Parts::Desk(DeskNames { table: needed("GLEANER_TABLE")?, topic: value("GLEANER_SUMMARY_TOPIC") })
+            }
         };
         Ok(Self {
             function,
@@ -137,11 +139,12 @@ mod tests {
         Environment::of(&|name| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
     }
 
-    const TICK: [(&str, &str); 6] = [
+    const TICK: [(&str, &str); 7] = [
         ("_HANDLER", "tick"),
         ("GLEANER_TABLE", "t"),
         ("GLEANER_BUCKET", "b"),
         ("GLEANER_WORK_QUEUE", "http://127.0.0.1/q"),
+        ("GLEANER_DEAD_LETTERS", "http://127.0.0.1/d"),
         ("GLEANER_GEMINI_SECRET", "s"),
         ("GLEANER_WEBHOOK_SECRET", "w"),
     ];
@@ -161,8 +164,13 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let needed =
-            [("tick", &[1, 2, 3, 4][..]), ("worker", &[1, 2, 3, 4]), ("webhook", &[1, 3, 5]), ("summary", &[])];
+        let needed = [
+            ("tick", &[1, 2, 3, 4, 5][..]),
+            ("worker", &[1, 2, 3, 4, 5]),
+            ("replay", &[1, 2, 3, 4, 5]),
+            ("webhook", &[1, 3, 6]),
+            ("summary", &[1]),
+        ];
         for ((function, needed), missing) in needed.into_iter().flat_map(|case| (1..TICK.len()).map(move |n| (case, n)))
         {
             let mut pairs = TICK.to_vec();

@@ -1,7 +1,6 @@
 //! Metrics in CloudWatch's embedded metric format: a line of the log that CloudWatch reads
 //! (<https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>).
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
@@ -10,17 +9,23 @@ use tracing::warn;
 use super::Service;
 use crate::app::engine::{Engine, Trouble};
 use crate::app::inbox::Emptied;
-use crate::app::report::{every, waiting};
+use crate::app::report::waiting;
+use crate::app::summary::{Summary, held_runs};
 use crate::app::tick::Ticked;
 use crate::app::webhook::Received;
-use crate::domain::intake::Intake;
-use crate::domain::item::{Item, ItemId, Kind};
+use crate::domain::item::Kind;
 use crate::domain::job::State;
 use crate::domain::time::Millis;
 use crate::domain::webhook::Outcome;
 use crate::ports::ledger::Count;
 
 const NAMESPACE: &str = "gleaner";
+
+/// How many classes of dead letters have a metric of their own: each costs money.
+const CLASSES: usize = 10;
+
+/// The most characters of a class in a metric.
+const DIMENSION: usize = 100;
 
 /// A metric: its name, its unit, its value.
 type Metric = (&'static str, &'static str, u64);
@@ -35,9 +40,9 @@ pub(super) struct Done {
 
 /// Prints what a tick did; nothing when it did nothing.
 pub(super) fn print_done(service: &Service, done: &Done) -> io::Result<()> {
-    let (collected, submitted) = (done.ticked.collected, done.ticked.submitted);
+    let submitted = done.ticked.submitted;
     let metrics = [
-        ("Consumed", "Count", collected.consumed),
+        ("Consumed", "Count", done.ticked.consumed()),
         ("Submitted", "Count", submitted.first + submitted.again),
         ("RefusedFiles", "Count", done.emptied.refused),
         ("TickTroubles", "Count", done.troubles),
@@ -75,23 +80,10 @@ pub(super) async fn print_ledger(service: &Service, engine: &Engine) -> io::Resu
 }
 
 async fn measure(engine: &Engine) -> Result<Vec<Metric>, Trouble> {
-    let counts = engine.ledger.counts().await?.items;
-    let mut metrics = of_counts(&counts, waiting(engine).await?, engine.clock.now());
-    metrics.push(("HeldRuns", "Count", held_runs(engine, &counts).await?));
+    let counts = engine.ledger.counts().await?;
+    let mut metrics = of_counts(&counts.items, waiting(engine).await?, engine.clock.now());
+    metrics.push(("HeldRuns", "Count", held_runs(&*engine.ledger, &counts).await?.len() as u64));
     Ok(metrics)
-}
-
-/// How many runs wait for a person: those that are held and have parts that wait. One whose parts have all gone out holds
-/// nothing up, and its dead letters are counted as such.
-async fn held_runs(engine: &Engine, counts: &[Count]) -> Result<u64, Trouble> {
-    if !counts.iter().any(|count| count.state == State::Waiting) {
-        return Ok(0);
-    }
-    let waits = every(engine, State::Waiting, usize::MAX).await?;
-    let intakes: BTreeSet<ItemId> = waits.iter().filter_map(Item::intake).map(ItemId::intake).collect();
-    let intakes: Vec<ItemId> = intakes.into_iter().collect();
-    let is_held = |item: &&Item| matches!(item, Item::Intake(Intake { run: Some(run), .. }) if run.held.is_some());
-    Ok(engine.ledger.get_many(&intakes).await?.iter().filter(is_held).count() as u64)
 }
 
 fn of_counts(counts: &[Count], waiting: u64, now: Millis) -> Vec<Metric> {
@@ -115,25 +107,66 @@ fn of_counts(counts: &[Count], waiting: u64, now: Millis) -> Vec<Metric> {
     ]
 }
 
+/// Prints what the summary of a day came to: of the whole stack, and of the classes with the most dead letters.
+pub(super) fn print_summary(service: &Service, summary: &Summary) -> io::Result<()> {
+    for document in of_summary(&service.stack_name, summary, service.clock.now()) {
+        print_line(&document)?;
+    }
+    Ok(())
+}
+
+fn of_summary(stack: &str, summary: &Summary, now: Millis) -> Vec<Value> {
+    let whole = [
+        ("OldestDeadLetterAge", "Seconds", json!(summary.oldest_age_s.unwrap_or_default())),
+        ("DaysUntilExpiry", "None", json!(summary.days_until_expiry)),
+    ];
+    let known: Vec<_> = whole.into_iter().filter(|(.., value)| !value.is_null()).collect();
+    let mut documents = vec![document(&[("Stack", stack)], &known, now)];
+    let mut of_class = |class: &str, count: u64| {
+        let metrics = [("DeadLetters", "Count", json!(count))];
+        documents.push(document(&[("Stack", stack), ("Class", class)], &metrics, now));
+    };
+    for class in summary.classes.iter().take(CLASSES) {
+        of_class(&dimension(&class.class), class.count);
+    }
+    let others: u64 = summary.classes.iter().skip(CLASSES).map(|class| class.count).sum();
+    if others > 0 {
+        of_class("other", others);
+    }
+    documents
+}
+
+/// A class as a dimension's value: CloudWatch takes ASCII only, and no more than 1024 of it.
+fn dimension(class: &str) -> String {
+    let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
+    let value: String = class.chars().map(plain).take(DIMENSION).collect();
+    if value.is_empty() { "none".to_owned() } else { value }
+}
+
 fn print(service: &Service, metrics: &[Metric]) -> io::Result<()> {
-    let mut line = document(&service.stack_name, metrics, service.clock.now()).to_string();
+    let metrics: Vec<_> = metrics.iter().map(|(name, unit, value)| (*name, *unit, json!(value))).collect();
+    print_line(&document(&[("Stack", &service.stack_name)], &metrics, service.clock.now()))
+}
+
+fn print_line(document: &Value) -> io::Result<()> {
+    let mut line = document.to_string();
     line.push('\n');
     io::stdout().lock().write_all(line.as_bytes())
 }
 
-fn document(stack: &str, metrics: &[Metric], now: Millis) -> Value {
+/// A line with these dimensions and these metrics: name, unit, value.
+fn document(dimensions: &[(&str, &str)], metrics: &[(&str, &str, Value)], now: Millis) -> Value {
     let named: Vec<Value> = metrics.iter().map(|(name, unit, _)| json!({"Name": name, "Unit": unit})).collect();
-    let mut document = Map::from_iter([
-        (
-            "_aws".to_owned(),
-            json!({
-                "Timestamp": now.0,
-                "CloudWatchMetrics": [{"Namespace": NAMESPACE, "Dimensions": [["Stack"]], "Metrics": named}],
-            }),
-        ),
-        ("Stack".to_owned(), json!(stack)),
-    ]);
-    document.extend(metrics.iter().map(|(name, _, value)| ((*name).to_owned(), json!(value))));
+    let names: Vec<&str> = dimensions.iter().map(|(name, _)| *name).collect();
+    let mut document = Map::from_iter([(
+        "_aws".to_owned(),
+        json!({
+            "Timestamp": now.0,
+            "CloudWatchMetrics": [{"Namespace": NAMESPACE, "Dimensions": [names], "Metrics": named}],
+        }),
+    )]);
+    document.extend(dimensions.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
+    document.extend(metrics.iter().map(|(name, _, value)| ((*name).to_owned(), value.clone())));
     Value::Object(document)
 }
 
@@ -144,7 +177,9 @@ mod tests {
     use super::*;
     use crate::adapters::gemini::Offline;
     use crate::adapters::local::DataFolder;
-    use crate::domain::intake::{Held, Run};
+    use crate::app::summary::Class;
+    use crate::domain::intake::{Held, Intake, Run};
+    use crate::domain::item::Item;
     use crate::ports::conformance::sample::{self, START};
     use crate::ports::handover::Nobody;
     use crate::ports::testing::{TestClock, TestIds};
@@ -167,6 +202,7 @@ mod tests {
             handover: Arc::new(Nobody),
             settings: Default::default(),
             headers: Default::default(),
+            sweeps: Default::default(),
             stopping: Default::default(),
         }
     }
@@ -217,7 +253,8 @@ mod tests {
 
     #[test]
     fn a_document_has_a_value_for_every_metric_that_it_names() {
-        let document = document("s", &[("A", "Count", 3), ("B", "Seconds", 0)], Millis(1_795_991_400_000));
+        let metrics = [("A", "Count", json!(3)), ("B", "Seconds", json!(0))];
+        let document = document(&[("Stack", "s")], &metrics, Millis(1_795_991_400_000));
         assert_eq!(
             document,
             json!({
@@ -231,6 +268,51 @@ mod tests {
                 "Stack": "s", "A": 3, "B": 0,
             })
         );
+    }
+
+    fn summary(classes: usize) -> Summary {
+        let at = "2026-11-30T06:00:00Z".to_owned();
+        let class = |n: usize| Class {
+            class: format!("malformed:{n} 値"),
+            count: 100 - n as u64,
+            oldest: at.clone(),
+            newest: at.clone(),
+        };
+        Summary {
+            at: at.clone(),
+            clean: classes == 0,
+            dead_letters: classes as u64,
+            parked: classes as u64,
+            classes: (0..classes).map(class).collect(),
+            modes: Default::default(),
+            files: Vec::new(),
+            oldest: None,
+            newest: None,
+            oldest_age_s: (classes > 0).then_some(90),
+            expiries: Vec::new(),
+            days_until_expiry: (classes > 0).then_some(3.5),
+            unsent_messages: 0,
+            no_payload: 0,
+            possible_duplicates: 0,
+            held_runs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_summary_has_a_metric_for_each_of_the_ten_largest_classes_and_one_for_the_others() {
+        let documents = of_summary("s", &summary(14), Millis(7));
+        assert_eq!((&documents[0]["OldestDeadLetterAge"], &documents[0]["DaysUntilExpiry"]), (&json!(90), &json!(3.5)));
+        assert_eq!(documents.len(), 12);
+        let told: Vec<_> = documents[1..].iter().map(|line| (line["Class"].as_str(), &line["DeadLetters"])).collect();
+        assert_eq!(told[0], (Some("malformed:0__"), &json!(100)));
+        assert_eq!(told[10], (Some("other"), &json!(90 + 89 + 88 + 87)));
+        for line in &documents[1..] {
+            assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([["Stack", "Class"]]));
+        }
+        // Nothing that expires has no metric: CloudWatch takes no null.
+        let clean = of_summary("s", &summary(0), Millis(7));
+        assert_eq!((clean.len(), &clean[0]["OldestDeadLetterAge"]), (1, &json!(0)));
+        assert!(clean[0].get("DaysUntilExpiry").is_none() && !clean[0].to_string().contains("DaysUntilExpiry"));
     }
 
     #[test]

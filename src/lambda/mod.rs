@@ -7,9 +7,10 @@ mod event;
 mod http;
 mod logs;
 mod metrics;
+mod replay;
 mod service;
+mod summary;
 mod tick;
-mod unbuilt;
 mod webhook;
 mod worker;
 
@@ -50,7 +51,8 @@ pub async fn handle(service: &Service, function: Function, event: Event) -> Resu
         Function::Tick => Box::pin(tick::handle(service, &event)).await,
         Function::Worker => Box::pin(worker::handle(service, &event)).await,
         Function::Webhook => Box::pin(webhook::handle(service, &event)).await,
-        Function::Replay | Function::Summary => unbuilt::handle(function, &event),
+        Function::Replay => Box::pin(replay::handle(service, &event)).await,
+        Function::Summary => Box::pin(summary::handle(service)).await,
     };
     outcome.map_err(|error| {
         tracing::error!(%error, "the invocation failed");

@@ -8,11 +8,12 @@ use thiserror::Error;
 
 use super::environment::{Environment, Function, Parts};
 use crate::adapters::aws::secrets::SecretError;
-use crate::adapters::aws::stack::{Door, Stack};
+use crate::adapters::aws::stack::{Desk, Door, Stack};
 use crate::adapters::gemini::{ApiKey, HttpGemini, HttpPublicKeys, Offline, Options, OptionsError};
 use crate::adapters::system::{SystemClock, SystemIds};
 use crate::app::engine::Engine;
 use crate::app::inbox::HandedOver;
+use crate::app::letters::Sweeps;
 use crate::app::lines::Headers;
 use crate::app::settings::Settings;
 use crate::app::webhook::Reception;
@@ -67,7 +68,9 @@ pub struct Service {
     hands_over: bool,
     parts: Option<Stack>,
     reception: Option<Reception>,
+    desk: Option<Desk>,
     headers: Headers,
+    sweeps: Sweeps,
     /// Long files handed over lately.
     pub(super) handed_over: HandedOver,
     client: Mutex<Option<Client>>,
@@ -82,7 +85,7 @@ impl Service {
     pub fn new(environment: Environment) -> Result<Self, Error> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let mut settings = environment.settings;
-        let (mut parts, mut reception) = (None, None);
+        let (mut parts, mut reception, mut desk) = (None, None, None);
         match environment.parts {
             Parts::All(names) => {
                 settings.keys_in = format!("the key in the secret {}", names.gemini_secret);
@@ -103,7 +106,7 @@ impl Service {
                     handles_lag: HANDLES_LAG,
                 });
             }
-            Parts::None => {}
+            Parts::Desk(names) => desk = Some(Desk::new(&environment.aws, names)),
         }
         Ok(Self {
             stack_name: environment.stack,
@@ -112,7 +115,9 @@ impl Service {
             hands_over: environment.function != Function::Worker,
             parts,
             reception,
+            desk,
             headers: Headers::default(),
+            sweeps: Sweeps::default(),
             handed_over: HandedOver::default(),
             client: Mutex::default(),
             measured: Mutex::default(),
@@ -135,7 +140,16 @@ impl Service {
         self.reception.as_ref().ok_or_else(|| "this function was told of no table".into())
     }
 
-    /// An engine on the stack for an invocation that is ended at `deadline`, and why it can't ask Gemini, if so: files can be landed without.
+    /// The parts that tell what waits.
+    ///
+    /// # Errors
+    /// A function that was told of no such parts.
+    pub(super) fn desk(&self) -> Result<&Desk, Error> {
+        self.desk.as_ref().ok_or_else(|| "this function was told of no table".into())
+    }
+
+    /// An engine on the stack for an invocation that is ended at `deadline`, and why it can't ask Gemini, if so: files can
+    /// be landed without.
     ///
     /// # Errors
     /// A function that was told of no stack.
@@ -169,6 +183,7 @@ impl Service {
             handover: Arc::new(Nobody),
             settings: self.settings.clone(),
             headers: self.headers.clone(),
+            sweeps: self.sweeps.clone(),
             stopping: Arc::default(),
         };
         Ok((engine, missing))
@@ -229,6 +244,7 @@ mod tests {
     fn service(http_timeout: &str) -> Service {
         let variable = |name: &str| match name {
             "_HANDLER" => Some("summary".to_owned()),
+            "GLEANER_TABLE" => Some("t".to_owned()),
             "GLEANER_HTTP_TIMEOUT" => Some(http_timeout.to_owned()),
             _ => None,
         };

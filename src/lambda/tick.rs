@@ -57,7 +57,7 @@ pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Er
     let (collected, submitted) = (ticked.collected, ticked.submitted);
     info!(
         tick.stepped = collected.stepped,
-        tick.consumed = collected.consumed,
+        tick.consumed = ticked.consumed(),
         tick.sent = submitted.first,
         tick.sent_again = submitted.again,
         tick.lines = submitted.lines,
@@ -67,7 +67,7 @@ pub(super) async fn handle(service: &Service, event: &Event) -> Result<Value, Er
         "ticked"
     );
     Ok(json!({
-        "jobs_landed": inline, "inbox": emptied, "stepped": collected.stepped, "consumed": collected.consumed,
+        "jobs_landed": inline, "inbox": emptied, "stepped": collected.stepped, "consumed": ticked.consumed(),
         "sent": submitted.first, "sent_again": submitted.again, "lines": submitted.lines, "troubles": troubles,
     }))
 }

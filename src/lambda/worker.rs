@@ -49,8 +49,9 @@ async fn bring_on(
     if let (Work::Item(_) | Work::Call { .. } | Work::Event(_), Some(why)) = (&named, no_gemini) {
         return Err(why.to_string().into());
     }
-    if work(engine, Some(&*parts.inbox), &named, until).await? {
-        metrics::print_consumed(service, 1)?;
+    let consumed = work(engine, Some(&*parts.inbox), &named, until).await?;
+    if consumed > 0 {
+        metrics::print_consumed(service, consumed)?;
     }
     info!(work = ?named, "worked");
     Ok(())

@@ -11,6 +11,7 @@ pub mod handover;
 pub mod ids;
 pub mod inbox;
 pub mod ledger;
+pub mod notices;
 pub mod objects;
 pub mod queue;
 pub mod seed;

@@ -94,6 +94,7 @@ impl World {
             handover: Arc::new(Nobody),
             settings: Default::default(),
             headers: Default::default(),
+            sweeps: Default::default(),
             stopping: Default::default(),
         };
         let handed = Arc::default();

@@ -228,6 +228,8 @@ impl MadeRun {
             mended: 0,
             recovered_bytes: 0,
             retry_bytes: retry.len() as u64,
+            healed: 0,
+            result_bytes: 0,
         };
         let Part { run, part, .. } = &made.part;
         for (file, bytes) in [

@@ -13,6 +13,7 @@ mod looking;
 mod made_run;
 mod merging;
 mod refusing;
+mod replaying;
 mod rows;
 mod running;
 mod webhook;

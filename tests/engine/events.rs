@@ -1,7 +1,7 @@
 //! Events of Gemini's instead of polls: an HTTP receiver beside the engines, on the same data folder.
 
 mod batches;
-mod cut;
+pub mod cut;
 mod early;
 mod keys;
 mod replay;

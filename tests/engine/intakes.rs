@@ -19,13 +19,13 @@ use serde_json::json;
 
 use super::world::{GRACE, HOUR, LEASE, MINUTE, Maker, World, eventually, json_line, key_of, lines, text, tick_of};
 
-/// A future that is dropped after it was polled `left` times: a process that is killed there.
+/// A future that is left alone after it was polled `left` times: a process that is killed there, or stalls.
 struct Killed<F> {
-    work: Pin<Box<F>>,
+    work: F,
     left: u32,
 }
 
-impl<F: Future> Future for Killed<F> {
+impl<F: Future + Unpin> Future for Killed<F> {
     type Output = bool;
 
     /// True: it came to its end before.
@@ -34,13 +34,22 @@ impl<F: Future> Future for Killed<F> {
             return Poll::Ready(false);
         }
         self.left -= 1;
-        self.work.as_mut().poll(context).map(|_| true)
+        Pin::new(&mut self.work).poll(context).map(|_| true)
     }
 }
 
 /// One tick that is killed at its `polls`th moment. True: it ended before.
 pub async fn killed_tick(engine: &Engine, polls: u32) -> bool {
-    let work = Box::pin(tick_of(engine));
+    killed(tick_of(engine), polls).await
+}
+
+/// Work that is killed at its `polls`th moment. True: it ended before.
+pub async fn killed(work: impl Future, polls: u32) -> bool {
+    pin!(Killed { work: Box::pin(work), left: polls }).await
+}
+
+/// Work that stalls at its `polls`th moment, and may be gone on with. True: it ended before.
+pub async fn stalled<F: Future>(work: &mut Pin<Box<F>>, polls: u32) -> bool {
     pin!(Killed { work, left: polls }).await
 }
 

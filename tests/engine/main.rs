@@ -6,6 +6,8 @@
     reason = "a test says what it found by failing"
 )]
 
+#[path = "../agree/mod.rs"]
+mod agree;
 #[path = "../books/mod.rs"]
 mod books;
 mod cancelling;
@@ -17,10 +19,13 @@ mod gates;
 mod holders;
 mod importing;
 mod intakes;
+mod letters;
 mod looks;
 mod outcomes;
 mod paused;
 mod plain;
+mod replay_rows;
+mod replays;
 mod runs;
 #[path = "../simulated/mod.rs"]
 mod simulated;

@@ -234,6 +234,7 @@ impl World {
             let progress = self.progress(intake).await;
             if progress.is_over() {
                 self.check().await;
+                self.agree().await;
                 return progress;
             }
             self.skip().await;
@@ -364,6 +365,7 @@ fn engine(
         handover: hands.clone(),
         settings: maker.settings.clone(),
         headers: Default::default(),
+        sweeps: Default::default(),
         stopping: Default::default(),
     }
 }

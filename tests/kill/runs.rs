@@ -67,6 +67,7 @@ fn looking(data: &Path) -> Engine {
         handover: Arc::new(Nobody),
         settings: Settings::default(),
         headers: Default::default(),
+        sweeps: Default::default(),
         stopping: Default::default(),
     }
 }

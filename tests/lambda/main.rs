@@ -3,8 +3,10 @@
 
 #[path = "../emulator/mod.rs"]
 mod emulator;
+mod replay;
 #[path = "../simulated/mod.rs"]
 mod simulated;
+mod summary;
 mod webhook;
 mod world;
 

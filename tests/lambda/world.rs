@@ -1,8 +1,10 @@
 //! The parts of a stack on an emulator, and functions in this process that work on them through a proxy.
 
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 
 use aws_config::SdkConfig;
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_s3::Client as S3;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{BucketVersioningStatus, VersioningConfiguration};
@@ -26,6 +28,10 @@ pub struct World {
     s3: S3,
     table: String,
     queue: String,
+    dead_letters: String,
+    /// The ARN of a topic, and the queue that is subscribed to it.
+    topic: String,
+    told: String,
     _emulator: Emulator,
 }
 
@@ -41,9 +47,11 @@ impl World {
         s3.create_bucket().bucket(BUCKET).send().await.unwrap();
         let versioned = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
         s3.put_bucket_versioning().bucket(BUCKET).versioning_configuration(versioned).send().await.unwrap();
-        let queue = aws_sdk_sqs::Client::new(&aws).create_queue().queue_name("work").send().await.unwrap();
-        let queue = queue.queue_url.unwrap();
-        let world = Self { proxy, sim, aws, s3, table, queue, _emulator: emulator };
+        let sqs = aws_sdk_sqs::Client::new(&aws);
+        let queue = async |name| sqs.create_queue().queue_name(name).send().await.unwrap().queue_url.unwrap();
+        let (queue, dead_letters, told) = (queue("work").await, queue("dead").await, queue("told").await);
+        let topic = subscribed_topic(&aws, "told").await;
+        let world = Self { proxy, sim, aws, s3, table, queue, dead_letters, topic, told, _emulator: emulator };
         let secrets = aws_sdk_secretsmanager::Client::new(&world.aws);
         secrets.create_secret().name("keys").secret_string(secret.to_string()).send().await.unwrap();
         world
@@ -72,6 +80,8 @@ impl World {
                 "GLEANER_TABLE" => &self.table,
                 "GLEANER_BUCKET" => BUCKET,
                 "GLEANER_WORK_QUEUE" => &self.queue,
+                "GLEANER_DEAD_LETTERS" => &self.dead_letters,
+                "GLEANER_SUMMARY_TOPIC" => &self.topic,
                 "GLEANER_GEMINI_SECRET" => "keys",
                 "GLEANER_WEBHOOK_SECRET" => "webhooks",
                 "GEMINI_BASE_URL" => &base_url,
@@ -111,12 +121,57 @@ impl World {
         received.iter().map(|message| serde_json::from_str(message.body().unwrap()).unwrap()).collect()
     }
 
+    /// Takes what the topic's subscriber was told: subject and text.
+    pub async fn take_told(&self) -> Vec<(String, String)> {
+        let client = aws_sdk_sqs::Client::new(&self.aws);
+        let request = client.receive_message().queue_url(&self.told).max_number_of_messages(10);
+        let received = request.send().await.unwrap().messages.unwrap_or_default();
+        let told = received.iter().map(|message| {
+            let told: Value = serde_json::from_str(message.body().unwrap()).unwrap();
+            (told["Subject"].as_str().unwrap().to_owned(), told["Message"].as_str().unwrap().to_owned())
+        });
+        told.collect()
+    }
+
+    /// Every item of the table, in one order.
+    pub async fn table(&self) -> Vec<String> {
+        let client = aws_sdk_dynamodb::Client::new(&self.aws);
+        let page = client.scan().table_name(&self.table).send().await.unwrap();
+        assert!(page.last_evaluated_key.is_none(), "more than a page");
+        let sorted =
+            |item: &HashMap<String, AttributeValue>| format!("{:?}", BTreeMap::from_iter(item.iter().map(in_order)));
+        let mut items: Vec<String> = page.items().iter().map(sorted).collect();
+        items.sort();
+        items
+    }
+
     /// Takes the messages out of the work queue.
     pub async fn take_queued(&self) -> Vec<Value> {
         let queued = self.queued().await;
         aws_sdk_sqs::Client::new(&self.aws).purge_queue().queue_url(&self.queue).send().await.unwrap();
         queued
     }
+}
+
+/// An attribute as text, with the members of maps in one order.
+fn in_order((name, value): (&String, &AttributeValue)) -> (String, String) {
+    let text = match value {
+        AttributeValue::M(map) => format!("{:?}", BTreeMap::from_iter(map.iter().map(in_order))),
+        AttributeValue::L(list) => {
+            format!("{:?}", list.iter().map(|value| in_order((name, value)).1).collect::<Vec<_>>())
+        }
+        other => format!("{other:?}"),
+    };
+    (name.clone(), text)
+}
+
+/// A topic that has a queue of that name subscribed.
+async fn subscribed_topic(aws: &SdkConfig, queue: &str) -> String {
+    let client = aws_sdk_sns::Client::new(aws);
+    let topic = client.create_topic().name("summaries").send().await.unwrap().topic_arn.unwrap();
+    let arn = format!("arn:aws:sqs:us-east-1:000000000000:{queue}");
+    client.subscribe().topic_arn(&topic).protocol("sqs").endpoint(arn).send().await.unwrap();
+    topic
 }
 
 /// One invocation of a process that is there, with so much time.

@@ -36,6 +36,7 @@ pub fn looking(stack: &Deployed) -> Engine {
         handover: Arc::new(Nobody),
         settings: Default::default(),
         headers: Default::default(),
+        sweeps: Default::default(),
         stopping: Default::default(),
     }
 }

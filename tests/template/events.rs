@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use aws_lambda_events::sqs::SqsEvent;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use gleaner::app::replay::Replay;
 use gleaner::app::work::Work;
 use gleaner::domain::intake::run_key;
 use gleaner::domain::item::ItemId;
@@ -27,15 +28,22 @@ fn event(name: &str) -> Value {
 
 /// What the function of that handler answers, without a stack.
 async fn answer(function: Function, name: &str) -> Result<Value, lambda_runtime::Diagnostic> {
+    answer_to(function, &event(name)).await
+}
+
+async fn answer_to(function: Function, event: &Value) -> Result<Value, lambda_runtime::Diagnostic> {
     let told = [
         ("_HANDLER", function.handler()),
         ("GLEANER_TABLE", "nowhere"),
+        ("GLEANER_BUCKET", "nowhere"),
         ("GLEANER_WORK_QUEUE", "http://127.0.0.1:9/nowhere"),
+        ("GLEANER_DEAD_LETTERS", "http://127.0.0.1:9/nowhere"),
+        ("GLEANER_GEMINI_SECRET", "nowhere"),
         ("GLEANER_WEBHOOK_SECRET", "nowhere"),
     ];
     let told = |asked: &str| told.iter().find(|(name, _)| *name == asked).map(|(_, value)| (*value).to_owned());
     let environment = Environment::of(&told).unwrap();
-    let payload = serde_json::value::to_raw_value(&event(name)).unwrap();
+    let payload = serde_json::value::to_raw_value(event).unwrap();
     let event = Event { payload, context: lambda_runtime::Context::default() };
     handle(&Service::new(environment).unwrap(), function, event).await
 }
@@ -215,21 +223,16 @@ async fn an_event_of_long_ago_is_refused_at_every_door() {
 }
 
 #[tokio::test]
-async fn a_replay_has_a_caller_is_dry_and_answered_that_it_is_not_built() {
+async fn a_replay_has_a_caller_and_is_dry_by_either_door() {
     let replay = event("replay");
     is_of_the_api(&replay, "POST /replay");
     assert!(replay["requestContext"]["authorizer"]["iam"]["userArn"].is_string());
-    let asked: Value = serde_json::from_str(replay["body"].as_str().unwrap()).unwrap();
-    assert_eq!((&asked["dry_run"], &event("replay-direct")["dry_run"]), (&json!(true), &json!(true)));
-    let answered = answer(Function::Replay, "replay").await.unwrap();
-    assert_eq!(answered["statusCode"], 501);
-    assert!(answered["body"].as_str().unwrap().contains("not built yet"));
-    let refused = answer(Function::Replay, "replay-direct").await.unwrap_err().error_message;
-    assert!(refused.contains("not built yet"), "{refused}");
-}
-
-#[tokio::test]
-async fn a_summary_is_answered_that_it_is_not_built() {
-    let refused = answer(Function::Summary, "summary").await.unwrap_err().error_message;
-    assert!(refused.contains("not built yet"), "{refused}");
+    let asked: Replay = serde_json::from_str(replay["body"].as_str().unwrap()).unwrap();
+    let direct: Replay = serde_json::from_value(event("replay-direct")).unwrap();
+    assert!(asked.dry_run && direct.dry_run);
+    assert_eq!((asked.error_class.as_deref(), asked.limit, direct.limit), (Some("exhausted:429"), 20, 20));
+    // Nothing is asked for it: there is no stack here.
+    let mut without = replay;
+    without["requestContext"]["authorizer"] = json!({});
+    assert_eq!(answer_to(Function::Replay, &without).await.unwrap()["statusCode"], 403);
 }

@@ -81,8 +81,17 @@ fn what_is_allowed_can_be_printed() {
             pair("sqs:SendMessage", "${WorkQueue.Arn}"),
         ])
     );
-    for idle in ["replay", "summary"] {
-        assert!(by_code[idle].is_empty(), "{idle} calls nothing yet");
+    // It looks, and tells: whoever takes it over changes nothing.
+    assert_eq!(
+        by_code["summary"],
+        BTreeSet::from([
+            pair("dynamodb:BatchGetItem", "${Table.Arn}"),
+            pair("dynamodb:Query", "${Table.Arn}/index/due"),
+            pair("sns:Publish", "${SummaryTopic}"),
+        ])
+    );
+    for forbidden in ["${Bucket.Arn}/intakes/*", "${Bucket.Arn}/inbox/*", "${Bucket.Arn}/refused/*"] {
+        assert!(!by_code["replay"].contains(&pair("s3:PutObject", forbidden)), "a replay writes no {forbidden}");
     }
 }
 
@@ -96,7 +105,7 @@ fn api_keys_and_signing_secrets_are_read_by_who_needs_them_and_written_by_nobody
                 assert_eq!(action, "secretsmanager:GetSecretValue");
                 // The webhook is open to anybody: whoever takes it over must not have the API keys.
                 match function.as_str() {
-                    "tick" | "worker" => assert_eq!(resource, "${GeminiSecret.Id}", "{function}"),
+                    "tick" | "worker" | "replay" => assert_eq!(resource, "${GeminiSecret.Id}", "{function}"),
                     "webhook" => assert_eq!(resource, "${WebhookSecret.Id}"),
                     other => panic!("{other} may read {resource}"),
                 }

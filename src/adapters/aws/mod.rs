@@ -7,6 +7,7 @@ mod fault;
 pub mod outputs;
 pub mod s3;
 pub mod secrets;
+pub mod sns;
 pub mod sqs;
 pub mod stack;
 

@@ -10,9 +10,11 @@ use super::calls::Calls;
 use super::dynamodb::DynamoLedger;
 use super::s3::{self, S3Inbox, S3Objects};
 use super::secrets::{AwsSigningSecrets, GeminiKeys};
+use super::sns::SnsTopic;
 use super::sqs::SqsQueue;
 use super::tuned;
 use crate::ports::clock::Clock;
+use crate::ports::notices::Notices;
 use crate::ports::objects::Objects;
 
 /// What the parts of a stack are called.
@@ -103,6 +105,38 @@ impl Door {
             work_queue: Arc::new(SqsQueue::without_objects(aws_sdk_sqs::Client::from_conf(sqs), names.work_queue)),
             secrets: Arc::new(AwsSigningSecrets::new(secrets(config), names.webhook_secret, clock)),
         }
+    }
+}
+
+/// What the parts are called that tell what waits for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeskNames {
+    /// The table.
+    pub table: String,
+    /// The ARN of the topic that is told; none: nobody is.
+    pub topic: Option<String>,
+}
+
+/// The parts that tell what waits for a person: no bucket, no queue, no keys.
+#[derive(Debug)]
+pub struct Desk {
+    /// Items.
+    pub ledger: Arc<DynamoLedger>,
+    /// Who is told.
+    pub topic: Option<Arc<dyn Notices>>,
+}
+
+impl Desk {
+    /// The parts of those names. Nothing is sent yet.
+    #[must_use]
+    pub fn new(config: &SdkConfig, names: DeskNames) -> Self {
+        let config = &tuned(config);
+        let dynamodb = aws_sdk_dynamodb::config::Builder::from(config).interceptor(Calls).build();
+        let topic = names.topic.map(|arn| {
+            let sns = aws_sdk_sns::config::Builder::from(config).interceptor(Calls).build();
+            Arc::new(SnsTopic::new(aws_sdk_sns::Client::from_conf(sns), arn)) as Arc<dyn Notices>
+        });
+        Self { ledger: Arc::new(DynamoLedger::new(aws_sdk_dynamodb::Client::from_conf(dynamodb), names.table)), topic }
     }
 }
 

@@ -5,13 +5,15 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use tracing::{error, info};
 
 use super::blocks::{Block, Blocks};
+use super::origins::Origins;
+use super::replay::again::{die_again, heal};
 use super::{items, report};
 use crate::app::engine::{Engine, Trouble};
+use crate::app::letters::tell_rows;
 use crate::domain::dead::{DeadGroup, DeadRow, KEY_BYTES, ROWS_OF_A_CLASS};
 use crate::domain::intake::{Held, Intake, Run};
 use crate::domain::item::{Item, ItemId};
@@ -29,15 +31,22 @@ use crate::ports::ledger::{CreateError, ReplaceError};
 /// Trouble; what was made stays, and the cursor stands behind it.
 pub(super) async fn tell(engine: &Engine, mut part: Part, intake: &Intake, run: &Run) -> Result<(), Trouble> {
     let grouped = grouped(engine, run).await?;
+    let origins = Origins::of(engine, &part).await?;
     for number in 0..part.passes.len() {
         let Some(passed) = part.passes.get(number).cloned() else { break };
         if passed.told < passed.dead_bytes {
-            let Some(told) = tell_dead(engine, part, number, &passed, intake, &grouped).await? else { return Ok(()) };
+            let Some(told) = tell_dead(engine, part, number, &passed, intake, &grouped, &origins).await? else {
+                return Ok(());
+            };
             part = told;
         }
         if passed.mended < passed.recovered_bytes {
-            let Some(mended) = mend(engine, part, number, &passed).await? else { return Ok(()) };
+            let Some(mended) = mend(engine, part, number, &passed, &origins).await? else { return Ok(()) };
             part = mended;
+        }
+        if passed.healed < passed.result_bytes {
+            let Some(healed) = heal(engine, part, number, &passed, &origins).await? else { return Ok(()) };
+            part = healed;
         }
     }
     let now = engine.clock.now();
@@ -46,10 +55,11 @@ pub(super) async fn tell(engine: &Engine, mut part: Part, intake: &Intake, run: 
     items::replace(engine, &part, next).await.map(drop)
 }
 
-/// The classes of which more rows of the run died than may have dead letters of their own.
+/// The classes of which more rows of the run died than may have dead letters of their own. Who has one keeps it, however
+/// often it is replayed and dies again.
 async fn grouped(engine: &Engine, run: &Run) -> Result<BTreeSet<String>, Trouble> {
     let mut classes: BTreeMap<String, u64> = BTreeMap::new();
-    for part in report::parts(engine, run).await? {
+    for part in report::parts(engine, run).await?.into_iter().filter(|part| !part.part.is_replay() || part.of_group) {
         for (class, rows) in part.passes.into_iter().flat_map(|passed| passed.classes) {
             *classes.entry(class).or_default() += rows;
         }
@@ -58,7 +68,7 @@ async fn grouped(engine: &Engine, run: &Run) -> Result<BTreeSet<String>, Trouble
 }
 
 /// Writes what stands at a pass: its cursors, and the lease. None: the part is somebody else's by now.
-async fn stand(
+pub(super) async fn stand(
     engine: &Engine,
     part: Part,
     number: usize,
@@ -84,6 +94,7 @@ async fn tell_dead(
     passed: &Passed,
     intake: &Intake,
     grouped: &BTreeSet<String>,
+    origins: &Origins,
 ) -> Result<Option<Part>, Trouble> {
     let object = passed.object(&part.run, &part.part, File::Dead);
     let mut groups: BTreeMap<String, (u64, String)> = BTreeMap::new();
@@ -94,26 +105,27 @@ async fn tell_dead(
             return Err(Trouble::NeedsPerson(format!("{object} has a line that is longer than any row's")));
         };
         let end = at + bytes.len() as u64;
-        let mut rows = Vec::new();
+        let (mut rows, mut again) = (Vec::new(), Vec::new());
         let mut place = at;
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             let row = dead_row(engine, &part, passed, &object, place, line)?;
             place += line.len() as u64;
-            if grouped.contains(&row.class) {
+            if let Some(id) = origins.of_line(&object, place, line)? {
+                again.push((id, row));
+            } else if grouped.contains(&row.class) {
                 let group = groups.entry(row.class.clone()).or_insert((0, row.message.clone()));
                 group.0 += 1;
             } else if place > passed.told {
-                rows.push(row);
+                rows.push((row, bytes.slice_ref(line)));
             }
         }
         if end <= passed.told {
             continue;
         }
-        stream::iter(rows)
-            .map(|row| create(engine, row))
-            .buffer_unordered(engine.settings.concurrency)
-            .try_for_each(|()| async { Ok(()) })
-            .await?;
+        tell_rows(engine, rows).await?;
+        for (id, row) in again {
+            die_again(engine, id, row).await?;
+        }
         if end < passed.dead_bytes {
             let Some(stood) = stand(engine, part, number, |passed| passed.told = end).await? else { return Ok(None) };
             part = stood;
@@ -125,7 +137,7 @@ async fn tell_dead(
     stand(engine, part, number, |passed| passed.told = passed.dead_bytes).await
 }
 
-fn dead_row(
+pub(super) fn dead_row(
     engine: &Engine,
     part: &Part,
     passed: &Passed,
@@ -159,14 +171,6 @@ fn dead_row(
     })
 }
 
-async fn create(engine: &Engine, row: DeadRow) -> Result<(), Trouble> {
-    match engine.create(&Item::DeadRow(row)).await {
-        // It was made before, by whoever had the cursor then.
-        Ok(()) | Err(CreateError::Exists(_)) => Ok(()),
-        Err(CreateError::Ledger(error)) => Err(error.into()),
-    }
-}
-
 /// Counts the dead rows of a pass in the grouped dead letter of their class, and holds the run up.
 async fn group(
     engine: &Engine,
@@ -198,16 +202,19 @@ async fn group(
             first_seen: now,
             replays: 0,
             replayed_in: Vec::new(),
+            taken: BTreeMap::new(),
             letter: Letter::default(),
         };
         let mut next = stored.clone().unwrap_or_else(fresh);
         if next.rows.insert(entry.clone(), rows) == Some(rows) {
             break;
         }
-        // A person who had settled it meets it again.
-        next.state = State::Parked;
-        next.since = now;
-        next.letter.changed();
+        // A person who had settled it meets it again; while others of it are being replayed, once that has ended.
+        if next.state != State::Retryable {
+            next.state = State::Parked;
+            next.since = now;
+            next.letter.changed();
+        }
         next.due_at = Some(now);
         let written = match &stored {
             Some(read) => match engine.replace(&read.rev, Item::DeadGroup(next)).await {
@@ -248,7 +255,13 @@ struct Recovered<'a> {
 }
 
 /// Settles the dead letters of rows that have succeeded late.
-async fn mend(engine: &Engine, mut part: Part, number: usize, passed: &Passed) -> Result<Option<Part>, Trouble> {
+async fn mend(
+    engine: &Engine,
+    mut part: Part,
+    number: usize,
+    passed: &Passed,
+    origins: &Origins,
+) -> Result<Option<Part>, Trouble> {
     let object = passed.object(&part.run, &part.part, File::Recovered);
     let mut blocks = Blocks::from(&engine.objects, &object, passed.mended);
     while let Some(block) = blocks.next().await? {
@@ -258,7 +271,8 @@ async fn mend(engine: &Engine, mut part: Part, number: usize, passed: &Passed) -
         for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let row: Recovered<'_> = serde_json::from_slice(line)
                 .map_err(|error| Trouble::NeedsPerson(format!("{object} can't be read: {error}")))?;
-            recover(engine, &row_id(&part.run, &row.key, row.attempt)).await?;
+            let own = row_id(&part.run, &row.key, row.attempt);
+            recover(engine, origins.get(&row.key).unwrap_or(&own)).await?;
         }
         let end = at + bytes.len() as u64;
         let Some(stood) = stand(engine, part, number, |passed| passed.mended = end).await? else { return Ok(None) };
@@ -267,7 +281,7 @@ async fn mend(engine: &Engine, mut part: Part, number: usize, passed: &Passed) -
     stand(engine, part, number, |passed| passed.mended = passed.recovered_bytes).await
 }
 
-async fn recover(engine: &Engine, id: &str) -> Result<(), Trouble> {
+pub(super) async fn recover(engine: &Engine, id: &str) -> Result<(), Trouble> {
     loop {
         // One of a group has no dead letter of its own.
         let Some(Item::DeadRow(row)) = engine.ledger.get(&ItemId::dead_row(id)).await? else { return Ok(()) };
@@ -278,7 +292,7 @@ async fn recover(engine: &Engine, id: &str) -> Result<(), Trouble> {
         let next = DeadRow { state: State::Recovered, since: engine.clock.now(), due_at: None, ..row };
         match engine.replace(&read, Item::DeadRow(next)).await {
             Ok(_) => {
-                info!(row.id = id, "a dead row has succeeded late");
+                info!(row.id = id, "a dead row has succeeded");
                 return Ok(());
             }
             Err(ReplaceError::Stale(_)) => {}

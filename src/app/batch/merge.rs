@@ -17,7 +17,7 @@ use thiserror::Error;
 use self::index::{Index, Kind, Place};
 use self::window::{Slot, Window};
 use super::lines::{LinesOf, broken, key_of};
-use super::report::RunProgress;
+use super::report::{RunProgress, dead_now};
 use crate::app::engine::{Engine, Trouble};
 use crate::domain::intake::Intake;
 use crate::domain::part::Part;
@@ -88,18 +88,16 @@ pub async fn merge(
     Ok(merged)
 }
 
-/// The parts with the halves that they were cut into, in the order of their rows.
+/// The parts with their halves and those of their replayed rows, in the order of their rows.
 fn families(parts: &[Part]) -> impl Iterator<Item = &[Part]> {
     parts.chunk_by(|_, next| !next.part.is_numbered())
 }
 
 /// What was found must be what the parts' items say.
 fn check(progress: &RunProgress, merged: &Merged) -> Result<(), Trouble> {
-    let (mut results, mut dead) = (0, 0);
-    for tally in progress.parts.iter().map(Part::tally) {
-        results += tally.succeeded + tally.recovered;
-        dead += tally.dead;
-    }
+    let tallies = progress.parts.iter().map(Part::tally);
+    let results: u64 = tallies.map(|tally| tally.succeeded + tally.recovered).sum();
+    let dead = dead_now(&progress.parts);
     if (merged.results, merged.dead) == (results, dead) {
         return Ok(());
     }
@@ -120,13 +118,13 @@ struct Merging<'a> {
 }
 
 impl Merging<'_> {
-    /// A part and its halves: the rows are those of the part, whichever of them settled each.
+    /// A part, its halves and those of its replayed rows: the rows are those of the part, whichever of them settled each.
     async fn family(&mut self, family: &[Part]) -> Result<(), MergeError> {
         let Some(whole) = family.first() else { return Ok(()) };
         let objects = &self.engine.objects;
         let mut index = Index::of(objects, family).await?;
         // While one of the halves is at work it can't be told cheaply whose row this is.
-        let is_over = family.iter().all(|part| part.state.is_closed());
+        let is_over = family.iter().all(|part| part.state.is_closed() || part.part.is_replay());
         let attempts = whole.tries();
         let mut rows = LinesOf::own(objects, &whole.rows_at);
         while let Some(lines) = rows.next().await? {
@@ -155,6 +153,7 @@ impl Merging<'_> {
                 self.merged.results += 1;
                 self.window.push(Slot::Line(place));
             }
+            Kind::Open => self.merged.open += 1,
             Kind::Dead => {
                 self.merged.dead += 1;
                 if self.with_dead {

@@ -21,7 +21,7 @@ use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Fate, InputRef, Job, JobKey, Lease, Mode, State, Work};
 use crate::domain::json::digest;
 use crate::domain::moves::Now;
-use crate::domain::part::{Attempt, Intent, Part, Rows, Sending, TOO_LARGE, attempt_key};
+use crate::domain::part::{Attempt, File, Intent, Part, Rows, Sending, TOO_LARGE, attempt_key, object};
 use crate::ports::ledger::CreateError;
 
 /// How soon a part is looked at whose attempt is out: the attempt itself wakes it earlier, unless that was lost.
@@ -89,6 +89,11 @@ pub async fn look_soon(engine: &Engine, attempt: &Attempt) -> Result<(), Trouble
 /// # Errors
 /// Trouble; the part stays due.
 pub async fn bring_on(engine: &Engine, part: Part, out: &mut Out) -> Result<bool, Trouble> {
+    if part.is_unfinished() {
+        // Who was to put rows into it is gone. They are dead letters again when they are next looked at.
+        warn!(run = part.run, part = %part.part, "a replay broke off before its rows were in");
+        return settle(engine, part, State::Discarded, 0).await;
+    }
     let (intake, run) = out.run_of(engine, &part.intake).await?;
     if part.passes.iter().any(|passed| !passed.is_told()) {
         let Some(part) = lease(engine, &part).await? else { return Ok(false) };
@@ -102,7 +107,7 @@ pub async fn bring_on(engine: &Engine, part: Part, out: &mut Out) -> Result<bool
             return without_output(engine, part, intent, &intake).await;
         }
         // The attempt's own job makes it.
-        return wait_for(engine, part, intent.attempt).await;
+        return wait_for(engine, part, &intent).await;
     }
     if part.is_out() {
         return look_at_attempt(engine, part, &run).await;
@@ -118,7 +123,7 @@ pub async fn bring_on(engine: &Engine, part: Part, out: &mut Out) -> Result<bool
     }
     if let Some((class, message)) = part.latest().and_then(|latest| latest.ended.clone()) {
         let too_large = class == TOO_LARGE;
-        let used_up = part.tries() >= run.max_attempts || (too_large && rows.rows == 1);
+        let used_up = part.tries() >= run.max_attempts.saturating_add(part.granted) || (too_large && rows.rows == 1);
         if part.has_settled_rows_among_open_ones() || (used_up && !part.passed_latest()) {
             return sift(engine, part, (class, message), used_up).await;
         }
@@ -130,7 +135,9 @@ pub async fn bring_on(engine: &Engine, part: Part, out: &mut Out) -> Result<bool
             return halve(engine, part, &rows).await;
         }
     }
-    if run.held.is_some() || !out.has_room_for(engine, rows.bytes) {
+    // What a person has replayed goes out although the rest of the run waits for one.
+    let waits = run.held.is_some() && !part.part.is_replay();
+    if waits || !out.has_room_for(engine, rows.bytes) {
         return Ok(false);
     }
     send_next(engine, part, &run, rows, out).await
@@ -175,11 +182,21 @@ async fn settle(engine: &Engine, part: Part, state: State, discarded: u64) -> Re
     Ok(true)
 }
 
-/// A pass is being made by its attempt's job. One that is a dead letter makes it no more: the part waits with it.
-async fn wait_for(engine: &Engine, part: Part, attempt: u32) -> Result<bool, Trouble> {
-    let job = items::job(engine, &attempt_key(&part.run, &part.part, attempt)).await?;
+/// A pass is being made by its attempt's job. One that is a dead letter makes it no more: the part waits with it, unless
+/// it was a late one, whose rows are with a successor.
+async fn wait_for(engine: &Engine, part: Part, intent: &Intent) -> Result<bool, Trouble> {
+    let job = items::job(engine, &attempt_key(&part.run, &part.part, intent.attempt)).await?;
     if job.is_some_and(|job| job.state == State::Parked) {
         let mut next = part.clone();
+        let results = object(&part.run, &part.part, intent.attempt, &intent.name(&part.passes), File::Results);
+        // Results that lie there were perhaps seen by somebody: then this pass is to count, and no other.
+        if intent.late && engine.objects.size(&results).await?.is_none() {
+            warn!(run = part.run, part = %part.part, attempt = intent.attempt, "its late outcome can't be taken: the part goes on without it");
+            let now = engine.clock.now();
+            next.intent = None;
+            next.due_at = Some(now);
+            return Ok(items::replace(engine, &part, next).await?.is_some());
+        }
         next.enter(State::Parked, None, engine.clock.now());
         items::replace(engine, &part, next).await?;
         return Ok(true);
@@ -291,6 +308,9 @@ async fn make_job(engine: &Engine, part: &Part, run: &Run) -> Result<(), Trouble
 /// Whether the rows may be paid for already: the attempt before was given up, or nobody knows whether it was created. Then
 /// sending them again counts as a possible duplicate.
 async fn may_be_paid(engine: &Engine, part: &Part) -> Result<bool, Trouble> {
+    if part.attempts.len() == 1 {
+        return Ok(part.maybe_paid);
+    }
     let Some(before) = part.attempts.iter().rev().nth(1).filter(|before| before.ended.is_some() && !before.free) else {
         return Ok(false);
     };
@@ -307,7 +327,7 @@ pub(in crate::app) fn planned(engine: &Engine, part: &Part, run: &Run, rows: &Se
         content: content_of(&key, rows),
         key,
         mode: Mode::Batch,
-        model: run.model.clone(),
+        model: part.model.clone(),
         max_attempts: run.max_attempts,
         deadline_s: run.deadline_s,
     };

@@ -102,11 +102,15 @@ impl<'a> Making<'a> {
         let (retry, dead) = (self.outlet(File::Retry), self.outlet(File::Dead));
         let (pass, retry_bytes, dead_bytes) = self.rest(pass, places, retry, dead).await?;
         let outcome = pass.finish()?;
-        results.close().await?;
+        let result_bytes = results.close().await?;
         let recovered_bytes = recovered.close().await?;
         let settled = object(&self.part.run, &self.part.part, self.intent.attempt, &self.name, File::Settled);
         self.engine.objects.put(&settled, Bytes::from(outcome.settled)).await?;
-        Ok(Made::Passed(Box::new(self.passed(outcome.counts, retry_bytes, dead_bytes, recovered_bytes))))
+        let mut passed = self.passed(outcome.counts, retry_bytes, dead_bytes, recovered_bytes);
+        if self.part.part.is_replay() {
+            passed.result_bytes = result_bytes;
+        }
+        Ok(Made::Passed(Box::new(passed)))
     }
 
     fn outlet(&self, file: File) -> Outlet {
@@ -240,6 +244,8 @@ impl<'a> Making<'a> {
             mended: 0,
             recovered_bytes,
             retry_bytes,
+            healed: 0,
+            result_bytes: 0,
         }
     }
 }

@@ -4,12 +4,13 @@
 //! blocks until its line is found, and only those that must be.
 
 mod chain;
-mod look;
+pub(super) mod look;
 
 use serde_json::Value;
 
 use self::chain::Family;
 use self::look::{Line, find_line, find_outcome, settled_in};
+use super::origins::Origins;
 use super::report::parts;
 use crate::app::engine::{Engine, Trouble};
 use crate::app::lines::LineReader;
@@ -42,7 +43,7 @@ pub struct Story {
 /// The state of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowState {
-    /// It waits for its first or its next attempt.
+    /// It waits for its first or its next attempt, that of a replay perhaps.
     Waiting,
     /// Its latest attempt is out.
     UnderWay,
@@ -155,10 +156,10 @@ pub enum LetterItem {
 
 /// A pass that settled the row.
 #[derive(Debug, Clone)]
-struct Settling<'a> {
-    part: &'a Part,
-    passed: &'a Passed,
-    settled: SettledAs,
+pub(super) struct Settling<'a> {
+    pub part: &'a Part,
+    pub passed: &'a Passed,
+    pub settled: SettledAs,
 }
 
 /// All about the row of that key. None: the run has no such row.
@@ -220,11 +221,14 @@ async fn family_story(
         (Some(_), Some(_)) => RowState::Recovered,
         (Some(_), None) => RowState::Succeeded,
         (None, Some(letter)) if letter.state() == State::Discarded => RowState::Discarded,
-        (None, Some(_)) => RowState::Dead,
+        // What a replay gave up with its run is dead as before.
+        (None, Some(_)) if !part.is_some_and(|part| family.is_open_in(part) && !part.state.is_closed()) => {
+            RowState::Dead
+        }
         (None, None) if part.is_some_and(|part| part.state.is_closed()) => RowState::Discarded,
-        (None, None) if part.is_some_and(|part| part.state == State::Parked) => RowState::Parked,
-        (None, None) if part.is_some_and(|part| part.is_out()) => RowState::UnderWay,
-        (None, None) => RowState::Waiting,
+        (None, _) if part.is_some_and(|part| part.state == State::Parked) => RowState::Parked,
+        (None, _) if part.is_some_and(|part| part.is_out()) => RowState::UnderWay,
+        (None, _) => RowState::Waiting,
     };
     Ok(Story { state, part: part.map(|part| part.part.clone()), attempts, result, dead, bad_lines })
 }
@@ -258,7 +262,9 @@ async fn letter(engine: &Engine, family: &Family<'_>, settling: &Settling<'_>) -
         let dead = dead(&line.line).map_err(|why| super::lines::broken(&line.object, line.at, &why))?;
         (Blame { class: dead.class.into_owned(), message: dead.message.into_owned() }, dead.attempts)
     };
-    let own = ItemId::dead_row(&row_id(run, family.key, settling.passed.attempt));
+    let own = row_id(run, family.key, settling.passed.attempt);
+    let origins = Origins::of(engine, settling.part).await?;
+    let own = ItemId::dead_row(origins.get(family.key).unwrap_or(&own));
     let group = ItemId::dead_group(run, &blame.class);
     let (id, item) = match engine.ledger.get(&own).await? {
         Some(Item::DeadRow(row)) => (own, LetterItem::Row(row)),

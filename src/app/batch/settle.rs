@@ -168,7 +168,7 @@ async fn intend(
                 None => (missing.class, missing.message),
             },
             announced: output.announced,
-            last: sending.tries >= run.max_attempts,
+            last: sending.tries >= run.max_attempts.saturating_add(part.granted),
         },
         _ => Intent {
             attempt: attempt.number,

@@ -126,6 +126,7 @@ impl Found {
             handover: Arc::new(Nobody),
             settings,
             headers: Headers::default(),
+            sweeps: Default::default(),
             stopping: Arc::default(),
         };
         Ok(Desk { engine, inbox: Some(parts.inbox), _simulator: None })

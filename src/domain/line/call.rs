@@ -168,3 +168,6 @@ fn snake(name: &str) -> String {
     }
     snake
 }
+
+#[cfg(test)]
+mod tests;

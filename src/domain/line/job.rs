@@ -58,8 +58,9 @@ fn check(line: &Fields<'_, '_>, mode: Mode, header: &Header) -> Result<(), LineE
         call::asks(line)?;
         return call::check(line);
     }
-    if header.mode == Some(Mode::Call) && !header.request.is_empty() {
-        return Err(line.bad("mode", "the fields of the header, gleaner.request, are for lines of mode call"));
+    let is_foreign = |(name, _): &&(String, Box<RawValue>)| !is_create_field(name);
+    if let Some((name, _)) = header.request.iter().find(is_foreign).filter(|_| header.mode == Some(Mode::Call)) {
+        return Err(line.bad("mode", &format!("an interaction has no {name}, which the header sets for every line")));
     }
     check_input(line)?;
     line.check_create_fields()

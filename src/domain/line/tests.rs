@@ -16,7 +16,8 @@ fn job(line: &str) -> JobLine {
 }
 
 fn body(job: &JobLine) -> String {
-    String::from_utf8(job.create_body("gemini-flash-latest", None)).unwrap()
+    let model = job.target.as_deref().unwrap_or("gemini-flash-latest");
+    String::from_utf8(job.create_body(model, None)).unwrap()
 }
 
 fn names(job: &JobLine) -> Vec<&str> {
@@ -64,16 +65,16 @@ fn blank_lines_are_no_lines() {
 #[test]
 fn a_job_has_its_fields_apart() {
     let job = job(concat!(
-        r#"{"date": "2026-11-29", "input": ["a"], "mode": "call", "expect": {"retry": true}, "agent": "deep", "#,
+        r#"{"date": "2026-11-29", "input": ["a"], "mode": "interaction", "expect": {"retry": true}, "agent": "deep", "#,
         r#""tools": null, "metadata": {"n": 1}, "idempotency_key": "my-job_1", "cached_content": "c"}"#
     ));
-    assert_eq!((job.key.0.as_str(), job.mode, job.target.as_deref()), ("my-job_1", Mode::Call, Some("deep")));
+    assert_eq!((job.key.0.as_str(), job.mode, job.target.as_deref()), ("my-job_1", Mode::Interaction, Some("deep")));
     assert_eq!(job.expect.as_ref().map(|expect| expect.get()), Some(r#"{"retry": true}"#));
     assert_eq!(names(&job), ["input", "agent", "tools", "cached_content"]);
     assert_eq!(job.unsent, ["date", "metadata"]);
     let canonical = concat!(
         r#"{"agent": "deep", "cached_content": "c", "date": "2026-11-29", "expect": {"retry": true}, "#,
-        r#""idempotency_key": "my-job_1", "input": ["a"], "metadata": {"n": 1}, "mode": "call", "tools": null}"#
+        r#""idempotency_key": "my-job_1", "input": ["a"], "metadata": {"n": 1}, "mode": "interaction", "tools": null}"#
     );
     assert_eq!(job.content, digest(canonical));
 }
@@ -225,16 +226,15 @@ fn options_that_change_the_request_change_the_key() {
 fn header_options_are_for_lines_that_say_nothing() {
     let options = header(concat!(
         r#"{"mode": "call", "model": "from-header", "expect": {"from": "header"}, "#,
-        r#""request": {"tools": ["header"], "labels": {"from": "header"}}}"#
+        r#""request": {"tools": ["header"], "safety_settings": []}}"#
     ));
     let silent = job_with(r#"{"input": "a"}"#, &options);
     assert_eq!((silent.mode, silent.target.as_deref()), (Mode::Call, Some("from-header")));
     assert_eq!(silent.expect.as_ref().map(|expect| expect.get()), Some(r#"{"from": "header"}"#));
-    assert_eq!(names(&silent), ["input", "model", "tools", "labels"]);
-    assert!(body(&silent).contains(r#""model":"from-header","tools":["header"],"#));
+    assert_eq!(names(&silent), ["contents", "tools", "safetySettings"]);
     let outspoken = concat!(
         r#"{"agent": "own", "expect": {}, "input": "a", "labels": {"own": "1"}, "mode": "interaction", "#,
-        r#""tools": null}"#
+        r#""safety_settings": [], "tools": null}"#
     );
     let own = job_with(outspoken, &options);
     assert_eq!((own.mode, own.target.as_deref()), (Mode::Interaction, Some("own")));

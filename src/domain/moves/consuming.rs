@@ -5,7 +5,7 @@ use crate::domain::job::{Fate, Lease, State};
 use crate::domain::policy::CONSUME_TRIES;
 
 /// The class of a dead letter whose result could not be persisted or handed on.
-const INTERNAL_CONSUME: &str = "internal:consume";
+pub(super) const INTERNAL_CONSUME: &str = "internal:consume";
 
 impl Job {
     /// Gemini has finished: the result of `id` is to be persisted by `holder` under a consume lease, whatever the job

@@ -57,6 +57,10 @@ impl Job {
         {
             let earliest = now.at.plus(delay.min(LONGEST_PATIENCE));
             self.due_at = self.due_at.map(|due| due.max(earliest));
+            if self.state == State::Parked {
+                // Its message doesn't wait for Gemini.
+                self.due_at = self.due_at.map(|due| due.min(self.letter.due(self.since)));
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use super::{Now, Ticket, fresh_handle};
 use crate::domain::classify::{Judgement, Verdict};
 use crate::domain::item::Item;
 use crate::domain::job::{Fate, Job, KeyId, Rev, State};
+use crate::domain::letter::RENEWED_AFTER;
 use crate::domain::policy::{OnUnclear, Policy};
 use crate::domain::step::{Action, step};
 use crate::domain::time::Millis;
@@ -146,6 +147,24 @@ impl Life {
     fn fail(&mut self, id: &str, verdict: Verdict) {
         let judgement = judgement(verdict);
         self.with(|job, now| job.failed(id, &judgement, "it failed", now));
+    }
+
+    /// Sends the message of a dead letter, which comes before anything else.
+    fn tell(&mut self) {
+        self.until_due();
+        assert_eq!(self.step(), Action::Tell);
+        let holder = self.token("holder");
+        self.with(|job, now| {
+            job.letter.begin(&holder, now);
+            assert!(job.letter.was_sent(&holder, now));
+            job.schedule(now);
+        });
+    }
+
+    /// When the message that stands for it must be renewed.
+    fn renewal(&self) -> Option<Millis> {
+        assert!(self.job.letter.sent.is_some(), "it was told");
+        Some(self.job.letter.due(self.job.since))
     }
 
     fn give_up(&mut self, id: &str) {

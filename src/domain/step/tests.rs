@@ -2,7 +2,7 @@ use super::*;
 use crate::domain::intake::{Cursor, Intake};
 use crate::domain::item::BadLine;
 use crate::domain::job::{Lease, Rev};
-use crate::domain::letter::Letter;
+use crate::domain::letter::{Letter, RENEWED_AFTER};
 use crate::ports::conformance::sample::{self, START, minute};
 
 fn rev() -> Rev {
@@ -22,16 +22,16 @@ fn at(job: Job, now: Millis) -> Action {
 
 #[test]
 fn each_state_has_its_duty_when_it_is_due_and_none_before() {
-    let look = Action::Look(vec!["v1_a".to_owned()]);
+    let look = || Action::Look(vec!["v1_a".to_owned()]);
     let duties = [
         (State::Reserving, Action::TakeOver),
         (State::Unclear, Action::EndGrace),
-        (State::Submitted, look.clone()),
+        (State::Submitted, look()),
         (State::Done, Action::Consume),
         (State::Consumed, Action::Wait),
         (State::Retryable, Action::Submit),
         (State::GivenUp, Action::Submit),
-        (State::Parked, look),
+        (State::Parked, Action::Tell),
         (State::Recovered, Action::Wait),
         (State::Discarded, Action::Wait),
     ];
@@ -41,6 +41,13 @@ fn each_state_has_its_duty_when_it_is_due_and_none_before() {
         assert_eq!(at(job(state), minute(1)), duty, "{state}");
         assert_eq!(at(Job { due_at: None, ..job(state) }, minute(1)), Action::Wait, "{state} without a due time");
     }
+    // A dead letter whose message was sent is looked at as what it waits for asks.
+    let mut told = job(State::Parked);
+    told.letter.sent = Some(START);
+    assert_eq!(at(told.clone(), minute(1)), look());
+    let renewal = START.plus(RENEWED_AFTER);
+    told.due_at = Some(renewal);
+    assert_eq!(at(told, renewal), Action::Tell);
 }
 
 #[test]

@@ -176,6 +176,8 @@ pub fn part(number: u32, rev: Rev) -> Part {
         mended: 0,
         recovered_bytes: 0,
         retry_bytes: 200,
+        healed: 10,
+        result_bytes: 300,
     };
     let sending = |number| Sending {
         number,
@@ -200,6 +202,10 @@ pub fn part(number: u32, rev: Rev) -> Part {
         bytes: 1000,
         upto: Some(Cursor { offset: 1000, line: 11, jobs: 10, repeats: 0, bad_lines: 0 }),
         used: 1,
+        granted: 4,
+        replays: 2,
+        maybe_paid: true,
+        of_group: true,
         attempts: vec![
             sending(1),
             Sending { ended: Some(("expired".to_owned(), "expired at Gemini".to_owned())), free: true, ..sending(2) },
@@ -261,6 +267,7 @@ pub fn dead_group(class: &str, rev: Rev) -> DeadGroup {
         first_seen: START,
         replays: 0,
         replayed_in: Vec::new(),
+        taken: [("3.0123456789ab".to_owned(), (7, PartId::numbered(3).replay(1)))].into(),
         letter: Letter::default(),
     }
 }

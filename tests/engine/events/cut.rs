@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::{Either, select};
+use gleaner::app::engine::Engine;
 use gleaner::app::webhook::{Reception, receive};
 use gleaner::domain::item::{Item, ItemId};
 use gleaner::domain::job::{Rev, State};
@@ -16,6 +17,7 @@ use gleaner::ports::queue::{Message, Queue, QueueError};
 use tokio::sync::Notify;
 
 use super::Called;
+use crate::world::tick_of;
 
 /// Where it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +110,26 @@ impl Queue for Cut<dyn Queue> {
     }
     async fn release(&self, message: &Message) -> Result<(), QueueError> {
         self.0.call(self.1.release(message)).await
+    }
+}
+
+/// Ticks in a process that ends at its call number `at` to the ledger or the queue of dead letters. False: it came to its
+/// end before.
+pub async fn tick_broken_off(engine: &Engine, at: u32, end: End) -> bool {
+    let knife = Arc::new(Knife { made: AtomicU32::new(0), at, end, ended: Notify::new() });
+    let engine = Engine {
+        ledger: Arc::new(Cut(Arc::clone(&knife), Arc::clone(&engine.ledger))),
+        dead_letters: Arc::new(Cut(Arc::clone(&knife), Arc::clone(&engine.dead_letters))),
+        ..engine.clone()
+    };
+    let ticking = std::pin::pin!(tick_of(&engine));
+    let ended = std::pin::pin!(knife.ended.notified());
+    match select(ticking, ended).await {
+        Either::Left((ticked, _)) => {
+            ticked.unwrap();
+            false
+        }
+        Either::Right(_) => true,
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::Settling;
 use super::look::find_line;
 use crate::app::engine::Trouble;
-use crate::domain::part::{Part, PartId, Sending};
+use crate::domain::part::{Part, Sending};
 use crate::domain::pass::SettledAs;
 use crate::ports::objects::Objects;
 
-/// A part with its halves, one of whose rows is looked for.
+/// A part with its halves and those of its replayed rows, one of whose rows is looked for.
 pub(super) struct Family<'a> {
     pub objects: &'a Arc<dyn Objects>,
-    /// The part, then its halves, each before its own.
+    /// The part, then its halves, each before its own; then those of its replayed rows, oldest first.
     pub parts: &'a [Part],
     /// Where the row was settled.
     pub settlings: Vec<Settling<'a>>,
@@ -20,14 +20,39 @@ pub(super) struct Family<'a> {
 }
 
 impl<'a> Family<'a> {
-    /// The pass that settled the row so.
+    /// The pass that settled the row so, the last one: a row that is replayed may die again.
     pub fn settled_as(&self, settled: SettledAs) -> Option<&Settling<'a>> {
-        self.settlings.iter().find(|settling| settling.settled == settled)
+        self.settlings.iter().rfind(|settling| settling.settled == settled)
     }
 
-    /// The parts that the row was in: the part, and a half of each that was halved while it was open.
+    /// Whether a replay has the row, and hasn't settled it.
+    pub fn is_open_in(&self, part: &Part) -> bool {
+        let whole = part.part.whole();
+        whole.is_replay() && !self.settlings.iter().any(|settling| settling.part.part.whole() == whole)
+    }
+
+    /// The parts that the row was in: the part, each of its replays, and a half of each that was halved while it was open.
     pub async fn parts_with_row(&self) -> Result<Vec<&'a Part>, Trouble> {
-        let mut with: Vec<&'a Part> = self.parts.first().into_iter().collect();
+        let mut with = Vec::new();
+        for parts in self.parts.chunk_by(|part, next| part.part.whole() == next.part.whole()) {
+            if let Some(whole) = parts.first()
+                && (!whole.part.is_replay() || self.is_in_replay(whole).await?)
+            {
+                with.push(whole);
+                self.add_halves(&mut with).await?;
+            }
+        }
+        Ok(with)
+    }
+
+    async fn is_in_replay(&self, whole: &Part) -> Result<bool, Trouble> {
+        if whole.rows == 0 {
+            return Ok(false);
+        }
+        Ok(!self.is_open_in(whole) || self.has_row(&whole.rows_at).await?)
+    }
+
+    async fn add_halves(&self, with: &mut Vec<&'a Part>) -> Result<(), Trouble> {
         while let Some(whole) = with.last().filter(|whole| whole.halved) {
             let halves = whole.part.halves();
             let mut next = None;
@@ -42,11 +67,11 @@ impl<'a> Family<'a> {
                 None => break,
             }
         }
-        Ok(with)
+        Ok(())
     }
 
     async fn is_in_half(&self, whole: &Part, half: &Part) -> Result<bool, Trouble> {
-        if self.settlings.iter().any(|settling| is_within(&settling.part.part, &half.part)) {
+        if self.settlings.iter().any(|settling| settling.part.part.is_within(&half.part)) {
             return Ok(true);
         }
         // A part is halved when its latest attempt is over: what was settled in time is in no half of it.
@@ -82,9 +107,4 @@ impl<'a> Family<'a> {
     async fn has_row(&self, object: &str) -> Result<bool, Trouble> {
         Ok(find_line(self.objects, object, self.key).await?.is_some())
     }
-}
-
-/// Whether a part is that one, or comes of halving it.
-fn is_within(part: &PartId, of: &PartId) -> bool {
-    part.0.strip_prefix(&of.0).is_some_and(|rest| !rest.starts_with(|first: char| first.is_ascii_digit()))
 }

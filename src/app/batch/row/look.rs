@@ -14,13 +14,17 @@ use crate::ports::objects::Objects;
 
 /// A line that has the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(in crate::app::batch) struct Line {
     pub at: u64,
     pub line: String,
 }
 
 /// The line with that key of an object that this program wrote.
-pub(super) async fn find_line(objects: &Arc<dyn Objects>, object: &str, key: &str) -> Result<Option<Line>, Trouble> {
+pub(in crate::app::batch) async fn find_line(
+    objects: &Arc<dyn Objects>,
+    object: &str,
+    key: &str,
+) -> Result<Option<Line>, Trouble> {
     first_line(LinesOf::own(objects, object), key).await
 }
 
@@ -53,7 +57,7 @@ fn is_always_written_so(key: &str) -> bool {
 }
 
 /// The passes of these parts that settled the row, in the order in which they count.
-pub(super) async fn settled_in<'a>(
+pub(in crate::app::batch) async fn settled_in<'a>(
     objects: &Arc<dyn Objects>,
     parts: &'a [Part],
     key: &str,
@@ -77,6 +81,8 @@ pub(super) async fn may_be_open_in(objects: &Arc<dyn Objects>, parts: &[Part], k
     let Some(whole) = parts.first() else { return Ok(false) };
     let settled: u64 = parts
         .iter()
+        // What a replay settles was settled before, as dead.
+        .filter(|part| !part.part.is_replay())
         .map(|part| {
             let tally = part.tally();
             tally.succeeded + tally.recovered + tally.dead

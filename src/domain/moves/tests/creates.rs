@@ -55,7 +55,7 @@ fn after_the_grace_time_an_unclear_create_is_parked_where_the_policy_says_so() {
     let first = life.reserve();
     life.doubt(&first);
     life.pass_grace();
-    assert_eq!((life.job.state, life.class(), life.job.due_at), (State::Parked, "unclear", None));
+    assert_eq!((life.job.state, life.class(), life.job.due_at), (State::Parked, "unclear", Some(life.at)));
     assert!(life.job.maybe_accepted, "a replay counts it");
 }
 
@@ -145,7 +145,9 @@ fn a_definite_refusal_means_not_created() {
     let mut life = Life::new();
     let first = life.reserve();
     assert!(life.refuse(&first, Verdict::Permanent));
-    assert_eq!((life.job.state, life.class(), life.job.due_at), (State::Parked, "permanent:400", None));
+    assert_eq!((life.job.state, life.class(), life.job.due_at), (State::Parked, "permanent:400", Some(life.at)));
+    life.tell();
+    assert_eq!((life.job.due_at, life.step()), (life.renewal(), Action::Wait), "and then for its renewal only");
 }
 
 #[test]

@@ -93,19 +93,27 @@ fn whatever_a_job_waits_for_it_waits_for_what_was_heard_first_and_then_for_that_
     }
     assert_eq!(denied.job.due_at, due);
     assert_eq!(denied.reserve().attempt, 2);
-    // A dead letter, which is due at no time.
+    // A dead letter, which is due for the renewal of its message only.
     let mut life = Life::parking_what_is_unclear();
     let first = life.reserve();
     assert!(life.doubt(&first));
     life.pass_grace();
-    assert_eq!((life.job.state, life.job.due_at), (State::Parked, None));
+    let mut untold = life.clone();
+    life.tell();
+    assert_eq!((life.job.state, life.job.due_at), (State::Parked, life.renewal()));
     assert!(hear(&mut life, "v1_a", &first.nonce));
     assert_eq!(life.job.due_at, soon(&life));
+    // One whose message is still to be sent has that first.
+    assert!(hear(&mut untold, "v1_a", &first.nonce));
+    assert_eq!(untold.job.due_at, Some(untold.at));
+    untold.tell();
+    assert_eq!(untold.job.due_at, soon(&untold));
     life.until_due();
     assert_eq!(life.step(), Action::Prove);
     let mut shown = life.clone();
     life.with(|job, now| job.heard_wrongly("v1_a", now));
-    assert_eq!((life.job.state, life.job.due_at), (State::Parked, None));
+    assert_eq!((life.job.state, life.job.due_at), (State::Parked, Some(life.job.letter.due(life.job.since))));
+    assert_eq!(life.step(), Action::Wait);
     assert!(shown.bring(&first, "v1_a"));
     shown.finish("v1_a");
     shown.with(|job, now| job.consumed(now));

@@ -179,14 +179,7 @@ impl World {
                 assert!(self.life.doubt(&reservation));
             }
             Action::FindByName | Action::BringOn | Action::Recheck => panic!("no job here is of a batch"),
-            Action::Tell => {
-                let holder = self.life.token("holder");
-                self.life.with(|job, now| {
-                    job.letter.begin(&holder, now);
-                    assert!(job.letter.was_sent(&holder, now));
-                    job.schedule(now);
-                });
-            }
+            Action::Tell => self.send_message(consuming),
             Action::Prove => {
                 for heard in self.life.job.heard.clone() {
                     let denied = match shown.next().unwrap() {
@@ -223,6 +216,23 @@ impl World {
             }
             Action::Submit => self.submit(shown, consuming),
             Action::TakeLines => panic!("a job is no intake"),
+        }
+    }
+
+    /// The message's number is taken in one write, and another one follows when it was sent: a crash may come between.
+    fn send_message(&mut self, consuming: Consuming) {
+        let holder = self.life.token("holder");
+        let before = self.life.job.letter.number;
+        self.life.with(|job, now| {
+            job.letter.begin(&holder, now);
+            job.schedule(now);
+        });
+        assert_eq!(self.life.job.letter.number, before + 1, "no_number_is_used_twice");
+        if !matches!(consuming, Consuming::Crashes) {
+            self.life.with(|job, now| {
+                assert!(job.letter.was_sent(&holder, now));
+                job.schedule(now);
+            });
         }
     }
 
@@ -294,9 +304,13 @@ impl World {
         }
         if job.state.is_closed() {
             assert_eq!(job.due_at, None, "a_closed_item_is_never_due");
-        } else if job.state != State::Parked {
+        } else {
             assert!(job.due_at.is_some(), "an_open_item_is_due_some_time");
         }
+        if job.state == State::Parked {
+            assert!(job.due_at <= Some(job.letter.due(job.since)), "a_dead_letter_is_due_for_its_message: {job:?}");
+        }
+        assert!(job.letter.number >= before.letter.number, "the_numbers_of_messages_only_grow");
         assert!(self.consumed <= 1, "consumed_at_most_once");
         assert_eq!(self.consumed == 1, matches!(job.state, State::Consumed | State::Recovered));
         assert_eq!(
@@ -326,9 +340,11 @@ impl World {
         assert!(told <= doubted, "no_duplicate_is_told_twice: {told} of {:?} in {:?}", self.sent, self.life.job);
     }
 
-    /// Whether nothing will happen any more by itself.
+    /// Whether nothing will happen any more by itself, but that the message of a dead letter is renewed for ever.
     fn is_over(&self) -> bool {
-        self.life.job.due_at.is_none()
+        let job = &self.life.job;
+        let is_told = job.state == State::Parked && job.letter.sent.is_some();
+        job.due_at.is_none() || is_told && job.due_at == Some(job.letter.due(job.since))
     }
 }
 

@@ -6,12 +6,13 @@ use crate::domain::policy::LATER_LOOKS;
 
 const DAY: Duration = LATER_LOOKS[0];
 
-/// A dead letter whose only handle was given up, at its cap.
+/// A dead letter whose only handle was given up, at its cap; its message was sent.
 fn parked_with_a_given_up_handle() -> (Life, String) {
     let (mut life, id) = Life::submitted();
     life.job.max_attempts = 1;
     life.give_up(&id);
     assert_eq!((life.job.state, life.class()), (State::Parked, "exhausted:cancelled"));
+    life.tell();
     (life, id)
 }
 
@@ -61,6 +62,7 @@ fn a_failing_look_never_leads_to_a_new_submit() {
     }
     assert_eq!((life.job.state, life.class(), life.job.attempts), (State::Parked, "no_answer", 1));
     assert!(life.at.since(deadline) >= 23 * HOUR, "one failing look at the deadline condemns nobody");
+    life.tell();
     assert_eq!(life.job.due_at, Some(life.at.plus(DAY)), "and a late result is still taken");
     life.until_due();
     life.finish(&id);
@@ -130,7 +132,11 @@ fn a_given_up_handle_of_a_dead_letter_is_looked_at_after_24_and_48_hours_and_the
             outcome(&mut life, &id);
             assert_eq!((life.job.state, life.class()), (State::Parked, "exhausted:cancelled"));
         }
-        assert_eq!((life.job.due_at, life.fate(&id)), (None, Fate::GivenUp));
+        assert_eq!((life.job.due_at, life.fate(&id)), (Some(given_up.plus(RENEWED_AFTER)), Fate::GivenUp));
+        for _ in 0..3 {
+            life.tell();
+            assert_eq!((life.job.due_at, life.step()), (life.renewal(), Action::Wait), "only its message is renewed");
+        }
     }
 }
 
@@ -158,8 +164,10 @@ fn a_dead_letter_whose_later_look_is_overdue_is_looked_at_at_once() {
     life.wait(30 * HOUR);
     life.fail(&other, Verdict::Permanent);
     assert_eq!(life.job.state, State::Parked);
+    let parked = life.at;
+    life.tell();
     life.until_due();
-    assert_eq!(life.step(), Action::Look(vec![id]));
+    assert_eq!((life.at, life.step()), (parked, Action::Look(vec![id])));
 }
 
 #[test]
@@ -232,7 +240,8 @@ fn a_late_failure_keeps_the_class_of_a_dead_letter_and_settles_the_doubt() {
     life.until_due();
     life.fail(&id, Verdict::Permanent);
     assert_eq!((life.job.state, life.class()), (State::Parked, "exhausted:cancelled"));
-    assert_eq!((life.job.due_at, life.fate(&id)), (None, Fate::Ended));
+    assert_eq!((life.job.due_at, life.fate(&id)), (Some(life.job.letter.due(life.job.since)), Fate::Ended));
+    assert_eq!(life.step(), Action::Wait);
     assert!(!life.job.maybe_accepted, "a replay sends nothing twice");
 }
 
@@ -317,6 +326,7 @@ fn nothing_is_sent_again_while_an_earlier_handle_cannot_be_looked_at() {
         life.until_due();
         life.with(|job, now| job.look_back_failed(&id, None, now));
         assert_eq!((life.job.state, life.class(), life.job.attempts), (State::Parked, "no_answer", 1));
-        assert_eq!(life.job.due_at.is_some(), give_up, "what may still bring a result is looked at later");
+        life.tell();
+        assert_eq!(life.job.due_at < life.renewal(), give_up, "what may still bring a result is looked at later");
     }
 }

@@ -61,7 +61,7 @@ fn five_tries_to_consume_that_failed_park_the_job() {
         assert!(consume_again(&mut life));
     }
     life.with(|job, now| job.consume_failed("no answer from the command", true, now));
-    assert_eq!((life.job.state, life.class(), life.job.due_at), (State::Parked, "internal:consume", None));
+    assert_eq!((life.job.state, life.class(), life.job.due_at), (State::Parked, "internal:consume", Some(life.at)));
     assert_eq!(life.fate(&id), Fate::Won, "the answer is kept");
     assert!(life.job.maybe_accepted, "it was paid for: sending it again counts");
 }
@@ -146,8 +146,9 @@ fn a_dead_letter_that_has_its_result_is_not_moved_by_another_handle() {
     }
     life.with(|job, now| job.consume_failed("no", true, now));
     assert_eq!(life.job.state, State::Parked);
+    life.tell();
     let late = life.accepted(&first);
-    assert_eq!((life.job.state, life.class(), life.job.due_at), (State::Parked, "internal:consume", None));
+    assert_eq!((life.job.state, life.class(), life.job.due_at), (State::Parked, "internal:consume", life.renewal()));
     assert_eq!(life.fate(&late), Fate::Live);
 }
 
@@ -163,6 +164,7 @@ fn another_answer_of_a_dead_letter_has_all_its_tries_and_is_the_one_that_is_kept
         consume_again(&mut life);
     }
     life.with(|job, now| job.consume_failed("the answer is gone at Gemini", true, now));
+    life.tell();
     life.until_due();
     assert_eq!(life.step(), Action::Look(vec![old.clone()]));
     life.finish(&old);

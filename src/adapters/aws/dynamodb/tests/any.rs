@@ -152,8 +152,8 @@ fn run() -> impl Strategy<Value = Run> {
 
 fn intake() -> impl Strategy<Value = Item> {
     let optional = (maybe(time()), maybe(lease()), maybe(text()), maybe(text()), maybe(run()));
-    (prop::array::uniform3(text()), optional, any::<[u64; 7]>(), state(), time(), any::<bool>()).prop_map(
-        |([sha256, rev, file], (due_at, lease, on_result, cancelled, run), numbers, state, since, mixed)| {
+    (prop::array::uniform3(text()), optional, any::<[u64; 7]>(), state(), time(), any::<[bool; 2]>()).prop_map(
+        |([sha256, rev, file], (due_at, lease, on_result, cancelled, run), numbers, state, since, [mixed, calls])| {
             let [bytes, lines, offset, line, jobs, repeats, bad_lines] = numbers;
             let cursor = Cursor { offset, line, jobs, repeats, bad_lines };
             let (rev, landed_at) = (Rev(rev), since);
@@ -169,6 +169,8 @@ fn intake() -> impl Strategy<Value = Item> {
                 lines,
                 landed_at,
                 mixed,
+                mode: calls.then_some(Mode::Call),
+                calls,
                 on_result,
                 run,
                 cancelled,
@@ -232,6 +234,7 @@ fn passed() -> impl Strategy<Value = Passed> {
                 unreadable,
             };
             let [told, dead_bytes, mended, recovered_bytes, retry_bytes] = places;
+            let (healed, result_bytes) = (mended / 2, told);
             Passed {
                 attempt,
                 name,
@@ -244,6 +247,8 @@ fn passed() -> impl Strategy<Value = Passed> {
                 mended,
                 recovered_bytes,
                 retry_bytes,
+                healed,
+                result_bytes,
             }
         },
     )
@@ -298,6 +303,10 @@ fn part() -> impl Strategy<Value = Item> {
                 bytes,
                 upto,
                 used,
+                granted: used / 3,
+                replays: used / 7,
+                maybe_paid: halved,
+                of_group: halved,
                 attempts,
                 intent,
                 passes,
@@ -349,6 +358,7 @@ fn dead_group() -> impl Strategy<Value = Item> {
         |([rev, intake, run, class, message], due_at, rows, state, since, letter)| {
             let (replays, replayed_in) = (letter.number, nothing_or(&class).map(PartId).into_iter().collect());
             let (rev, first_seen) = (Rev(rev), since);
+            let taken = nothing_or(&run).map(|entry| (entry.clone(), (7, PartId(entry)))).into_iter().collect();
             Item::DeadGroup(DeadGroup {
                 rev,
                 state,
@@ -362,6 +372,7 @@ fn dead_group() -> impl Strategy<Value = Item> {
                 first_seen,
                 replays,
                 replayed_in,
+                taken,
                 letter,
             })
         },

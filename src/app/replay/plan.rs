@@ -1,0 +1,66 @@
+//! What a replay does with one dead letter: decided from what is known of it, without a write.
+
+use super::changed::check;
+use crate::app::consume::result_object;
+use crate::app::engine::{Engine, Trouble};
+use crate::domain::changes::Changes;
+use crate::domain::item::Item;
+use crate::domain::job::Job;
+
+/// What a replay does with a dead letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// Nothing; in words.
+    Leave(String),
+    /// Its result is durable: it is handed on anew, and nothing is sent.
+    HandOn,
+    /// It is tried anew, with further attempts.
+    Again,
+    /// An attempt of a run: its batch is looked at once more.
+    Look,
+    /// A row, or many, which go into a new part.
+    Rows,
+}
+
+impl Plan {
+    /// What people would wonder about.
+    pub(super) fn words(&self) -> Option<String> {
+        let words = match self {
+            Self::HandOn => "its result is there, and is handed on anew; nothing is sent",
+            Self::Look => "its batch is looked at once more; its rows are not sent again",
+            Self::Leave(_) | Self::Again | Self::Rows => return None,
+        };
+        Some(words.to_owned())
+    }
+}
+
+/// Decides.
+///
+/// # Errors
+/// Trouble with the objects.
+pub(super) async fn plan(engine: &Engine, item: &Item, changes: &Changes) -> Result<Plan, Trouble> {
+    match item {
+        Item::Job(job) if job.batch.is_some() => Ok(Plan::Look),
+        Item::Job(job) => plan_job(engine, job, changes).await,
+        Item::DeadRow(_) | Item::DeadGroup(_) => Ok(Plan::Rows),
+        Item::BadLine(_) => Ok(Plan::Leave("no job can be made of its line: hand in a corrected line".to_owned())),
+        _ => Ok(Plan::Leave("it can't be a dead letter".to_owned())),
+    }
+}
+
+async fn plan_job(engine: &Engine, job: &Job, changes: &Changes) -> Result<Plan, Trouble> {
+    if job.class.as_deref() == Some(NO_PAYLOAD) {
+        let why = "nobody knows what it asks for: hand in its line, and it goes on";
+        return Ok(Plan::Leave(why.to_owned()));
+    }
+    if job.could_not_be_consumed() && engine.objects.size(&result_object(&job.key)).await?.is_some() {
+        return Ok(Plan::HandOn);
+    }
+    Ok(match check(engine, job, changes).await? {
+        Ok(()) => Plan::Again,
+        Err(why) => Plan::Leave(why),
+    })
+}
+
+/// The class of a job that was taken over from another ledger without what it asks for.
+const NO_PAYLOAD: &str = "import:no_payload";
