@@ -49,12 +49,12 @@ pub(super) async fn plan(engine: &Engine, item: &Item, changes: &Changes) -> Res
 }
 
 async fn plan_job(engine: &Engine, job: &Job, changes: &Changes) -> Result<Plan, Trouble> {
-    if job.class.as_deref() == Some(NO_PAYLOAD) {
-        let why = "nobody knows what it asks for: hand in its line, and it goes on";
-        return Ok(Plan::Leave(why.to_owned()));
-    }
     if job.could_not_be_consumed() && engine.objects.size(&result_object(&job.key)).await?.is_some() {
         return Ok(Plan::HandOn);
+    }
+    if job.has_no_line() {
+        let why = "it was taken over without a line that can be sent: hand its line in, under this key";
+        return Ok(Plan::Leave(why.to_owned()));
     }
     Ok(match check(engine, job, changes).await? {
         Ok(()) => Plan::Again,
@@ -62,5 +62,3 @@ async fn plan_job(engine: &Engine, job: &Job, changes: &Changes) -> Result<Plan,
     })
 }
 
-/// The class of a job that was taken over from another ledger without what it asks for.
-const NO_PAYLOAD: &str = "import:no_payload";
