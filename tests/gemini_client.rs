@@ -49,6 +49,7 @@ fn client_within(base_url: &str, timeout: Duration) -> HttpGemini {
         base_url: base_url.to_owned(),
         keys: vec![ApiKey::new(FIRST).unwrap(), ApiKey::new(SECOND).unwrap()],
         http_timeout: timeout,
+        call_timeout: timeout,
         connect_timeout: timeout,
         max_body: MAX_BODY,
     })
