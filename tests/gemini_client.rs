@@ -10,6 +10,8 @@
 
 #[path = "gemini_client/batches.rs"]
 mod batches;
+#[path = "gemini_client/calls.rs"]
+mod calls;
 #[path = "gemini_client/downloads.rs"]
 mod downloads;
 #[path = "gemini_client/ends.rs"]

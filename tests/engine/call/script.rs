@@ -81,8 +81,10 @@ async fn serve(mut line: TcpStream, tell: Arc<Tell>, posts: Arc<AtomicU64>) {
     let more: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     let length = body.len() + cut;
     let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n{more}\r\n{body}");
-    line.write_all(answer.as_bytes()).await.ok();
-    line.shutdown().await.ok();
+    // Who asked may be gone by now.
+    if line.write_all(answer.as_bytes()).await.is_ok() {
+        line.shutdown().await.unwrap_or_default();
+    }
 }
 
 /// The head of a request, its body read too.
