@@ -23,7 +23,8 @@ pub(super) struct Alike<'a> {
     /// Another model.
     pub model: Option<&'a str>,
     pub maybe_paid: bool,
-    pub of_group: bool,
+    /// The class of the group that they had their dead letter in.
+    pub of_group: Option<&'a str>,
 }
 
 /// A part that is being made here.
@@ -62,7 +63,7 @@ impl<'a> Making<'a> {
             granted: alike.used,
             replays: 0,
             maybe_paid: alike.maybe_paid,
-            of_group: alike.of_group,
+            of_group: alike.of_group.map(str::to_owned),
             attempts: Vec::new(),
             intent: None,
             passes: Vec::new(),

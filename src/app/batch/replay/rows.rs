@@ -46,7 +46,7 @@ pub(super) async fn replay_alike(
     }
     let Some(run) = ready.first().map(|row| row.run.clone()) else { return Ok(told) };
     let model = how.changes.model.as_deref();
-    let alike = Alike { run: &run, root, used, model, maybe_paid, of_group: false };
+    let alike = Alike { run: &run, root, used, model, maybe_paid, of_group: None };
     let mut making = Making::begin(engine, &alike).await?;
     let (mut claimed, mut origins) = (Vec::new(), Origins::default());
     for some in ready.chunks(AT_ONCE) {
@@ -55,7 +55,7 @@ pub(super) async fn replay_alike(
             continue;
         }
         let (part, until) = (making.part().clone(), making.until());
-        let claims = stream::iter(some)
+        let claims = stream::iter(some.to_vec())
             .map(|row| claim(engine, row, &part, until, &how.reason))
             .buffered(engine.settings.concurrency);
         for claim in claims.try_collect::<Vec<_>>().await? {
@@ -69,7 +69,7 @@ pub(super) async fn replay_alike(
         making.give_up().await?;
         return Ok(told);
     }
-    let mut lines = stream::iter(&claimed).map(|row| line_of(engine, row, &how.changes)).buffered(READS);
+    let mut lines = stream::iter(claimed.clone()).map(|row| line_of(engine, row, &how.changes)).buffered(READS);
     let mut ids = Vec::new();
     while let Some((id, key, line)) = lines.try_next().await? {
         origins.add(&key, &id);
@@ -100,7 +100,7 @@ enum Claim {
 /// Claims a row for a part: only one of all who want it gets it.
 async fn claim(
     engine: &Engine,
-    read: &DeadRow,
+    read: DeadRow,
     part: &Part,
     until: crate::domain::time::Millis,
     reason: &str,
@@ -142,11 +142,11 @@ async fn claim(
 }
 
 /// A row's name and key, and its line as it goes out.
-async fn line_of(engine: &Engine, row: &DeadRow, changes: &Changes) -> Result<(String, String, String), Trouble> {
+async fn line_of(engine: &Engine, row: DeadRow, changes: &Changes) -> Result<(String, String, String), Trouble> {
     let (object, at, length) = &row.at;
     let bytes = engine.objects.read(object, *at..*at + *length).await?;
     let (key, line) = row_line(&bytes, changes).map_err(|why| broken(object, *at, &why))?;
-    Ok((row.id.clone(), key, line))
+    Ok((row.id, key, line))
 }
 
 /// The key and the line to send of a line of an object of dead rows.
