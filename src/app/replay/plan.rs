@@ -6,6 +6,7 @@ use crate::app::engine::{Engine, Trouble};
 use crate::domain::changes::Changes;
 use crate::domain::item::Item;
 use crate::domain::job::Job;
+use crate::domain::moves::NO_PAYLOAD;
 
 /// What a replay does with a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,16 +50,15 @@ pub(super) async fn plan(engine: &Engine, item: &Item, changes: &Changes) -> Res
 }
 
 async fn plan_job(engine: &Engine, job: &Job, changes: &Changes) -> Result<Plan, Trouble> {
+    if job.class.as_deref() == Some(NO_PAYLOAD) {
+        let why = "nobody knows what it asks for: hand in its line, and it goes on";
+        return Ok(Plan::Leave(why.to_owned()));
+    }
     if job.could_not_be_consumed() && engine.objects.size(&result_object(&job.key)).await?.is_some() {
         return Ok(Plan::HandOn);
-    }
-    if job.has_no_line() {
-        let why = "it was taken over without a line that can be sent: hand its line in, under this key";
-        return Ok(Plan::Leave(why.to_owned()));
     }
     Ok(match check(engine, job, changes).await? {
         Ok(()) => Plan::Again,
         Err(why) => Plan::Leave(why),
     })
 }
-
