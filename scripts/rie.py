@@ -66,7 +66,7 @@ def make_parts(port):
     s3 = here.client("s3", port)
     s3.create_bucket(Bucket="objects")
     s3.put_bucket_versioning(Bucket="objects", VersioningConfiguration={"Status": "Enabled"})
-    queue = here.client("sqs", port).create_queue(QueueName="work")["QueueUrl"]
+    queue, dead = (here.client("sqs", port).create_queue(QueueName=name)["QueueUrl"] for name in ("work", "dead"))
     keys = '{"gemini_api_keys": ["any-key"]}'
     secret = here.client("secretsmanager", port).create_secret(Name="keys", SecretString=keys)["ARN"]
     return {
@@ -74,5 +74,6 @@ def make_parts(port):
         "GLEANER_TABLE": "items",
         "GLEANER_BUCKET": "objects",
         "GLEANER_WORK_QUEUE": queue,
+        "GLEANER_DEAD_LETTERS": dead,
         "GLEANER_GEMINI_SECRET": secret,
     }

@@ -44,6 +44,26 @@ fn status_counts_every_state() {
 }
 
 #[test]
+fn the_summary_tells_what_waits_and_that_nothing_does() {
+    let folder = folder();
+    let json = folder.run(&["--json", "summary"]).exits(0).json();
+    assert_eq!((&json["clean"], &json["dead_letters"], &json["parked"]), (&json!(false), &json!(2), &json!(2)));
+    let classes: Vec<_> = json["classes"].as_array().unwrap().iter().map(|class| &class["class"]).collect();
+    assert_eq!(classes, ["bad_line:json", "blocked:SAFETY"]);
+    assert_eq!((&json["files"][0]["file"], &json["files"][0]["count"]), (&json!("bad.jsonl"), &json!(2)));
+    assert_eq!((&json["expiries"], &json["days_until_expiry"]), (&json!([]), &json!(null)), "a folder forgets nothing");
+    let text = folder.run(&["summary"]).exits(0).out;
+    assert!(text.starts_with("2 dead letters wait, the oldest for "), "{text}");
+    assert!(text.contains("        1  blocked:SAFETY\n") && text.contains("  gleaner dead\n"), "{text}");
+
+    let clean = Folder::new();
+    clean.write("good.jsonl", "{\"input\": \"x\"}\n");
+    clean.run(&["run", "good.jsonl", "--simulate"]).exits(0);
+    assert_eq!(clean.run(&["--json", "summary"]).exits(0).json()["clean"], true);
+    assert!(clean.run(&["summary"]).exits(0).out.starts_with("Clean: "));
+}
+
+#[test]
 fn dead_letters_are_listed_by_class_oldest_first() {
     let folder = folder();
     let list = |more: &[&str]| {

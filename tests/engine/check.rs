@@ -59,6 +59,8 @@ impl World {
         }
         let jobs: BTreeMap<String, Job> = self.jobs().await.into_iter().map(|job| (job.key.to_string(), job)).collect();
         let mut accepted: BTreeMap<String, u32> = BTreeMap::new();
+        let callers = jobs.iter().filter(|(_, job)| job.mode == Mode::Call);
+        let callers: BTreeMap<String, String> = callers.map(|(key, job)| (self.digest_of(job), key.clone())).collect();
         for entry in self.log().await {
             if entry["kind"] == "batch" {
                 let key = entry["display_name"].as_str().unwrap().to_owned();
@@ -69,10 +71,9 @@ impl World {
             }
             if entry["kind"] == "call" {
                 // Nothing in a call tells whose it is but what it asks.
-                let asked = jobs.values().filter(|job| job.mode == Mode::Call);
-                let own = asked.into_iter().find(|job| entry["input_digest"] == self.digest_of(job));
+                let own = callers.get(entry["input_digest"].as_str().unwrap());
                 let own = own.unwrap_or_else(|| panic!("paid for a call of no job: {entry}"));
-                *accepted.entry(own.key.to_string()).or_default() += 1;
+                *accepted.entry(own.clone()).or_default() += 1;
                 continue;
             }
             let key = entry["labels"]["gleaner"].as_str().unwrap().to_owned();
@@ -145,9 +146,10 @@ impl World {
     /// The digest of a job's own input, as it lies in its intake.
     fn digest_of(&self, job: &Job) -> String {
         let object = self.data().join(format!("intakes/{}.jsonl", job.input.intake));
-        let bytes = std::fs::read(object).unwrap();
-        let line = &bytes[usize::try_from(job.input.offset).unwrap()..][..usize::try_from(job.input.length).unwrap()];
-        let line: Value = serde_json::from_slice(line).unwrap();
+        let mut line = vec![0; usize::try_from(job.input.length).unwrap()];
+        let object = std::fs::File::open(object).unwrap();
+        std::os::unix::fs::FileExt::read_exact_at(&object, &mut line, job.input.offset).unwrap();
+        let line: Value = serde_json::from_slice(&line).unwrap();
         let asked = match (job.mode, &line["input"]) {
             (Mode::Call, Value::String(text)) => json!([{"role": "user", "parts": [{"text": text}]}]),
             (Mode::Call, Value::Null) => line["contents"].clone(),

@@ -69,12 +69,14 @@ pub async fn eventually(what: &str, mut seen: impl AsyncFnMut() -> bool) {
 pub struct Maker {
     pub keys: Vec<&'static str>,
     pub http_timeout: Duration,
+    pub call_timeout: Duration,
     pub settings: Settings,
 }
 
 impl Default for Maker {
     fn default() -> Self {
-        Self { keys: vec![KEY], http_timeout: Duration::from_secs(30), settings: Settings::default() }
+        let call_timeout = Duration::from_secs(600);
+        Self { keys: vec![KEY], http_timeout: Duration::from_secs(30), call_timeout, settings: Settings::default() }
     }
 }
 
@@ -357,7 +359,8 @@ fn engine(
     let data = DataFolder::open(folder.path().join("data"), START).unwrap();
     let dead_letters = Arc::new(data.dead_letters(clock.clone()).unwrap());
     let keys = maker.keys.iter().map(|key| ApiKey::new(key).unwrap()).collect();
-    let options = Options { base_url: base_url.to_owned(), http_timeout: maker.http_timeout, ..Options::new(keys) };
+    let (http_timeout, call_timeout) = (maker.http_timeout, maker.call_timeout);
+    let options = Options { base_url: base_url.to_owned(), http_timeout, call_timeout, ..Options::new(keys) };
     Engine {
         ledger: data.ledger,
         objects: data.objects,

@@ -90,13 +90,78 @@ impl Deployed {
 
     /// Posts to the webhook, as somebody out there does: status and body.
     pub async fn post_event(&self, headers: &[(&str, String)], body: &str) -> (u16, String) {
+        self.post("WebhookUrl", headers, body).await
+    }
+
+    /// Asks for a replay over the API, as somebody whose key that is, or as nobody: status and body. The emulator believes
+    /// signatures here (`make test-roles` has it check them).
+    pub async fn post_replay(&self, access_key: Option<&str>, body: &str) -> (u16, Value) {
+        let scope = |key: &str| {
+            format!(
+                "AWS4-HMAC-SHA256 Credential={key}/20260101/us-east-1/execute-api/aws4_request, \
+                 SignedHeaders=host;x-amz-date, Signature={}",
+                "0".repeat(64)
+            )
+        };
+        let headers: Vec<_> = access_key.map(|key| ("authorization", scope(key))).into_iter().collect();
+        let (status, body) = self.post("ReplayUrl", &headers, body).await;
+        (status, serde_json::from_str(&body).unwrap_or_else(|_| panic!("{status}: {body}")))
+    }
+
+    /// Posts to a route that an output names.
+    async fn post(&self, output: &'static str, headers: &[(&str, String)], body: &str) -> (u16, String) {
         // The emulator tells its APIs apart by their host.
-        let url: reqwest::Url = self.outputs.get("WebhookUrl").unwrap().parse().unwrap();
+        let url: reqwest::Url = self.outputs.get(output).unwrap().parse().unwrap();
         let host = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
         let request = self.http.post(format!("{}{}", self.emulator.url(), url.path())).header("host", host);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
         let answer = request.header("content-type", "application/json").body(body.to_owned()).send().await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())
+    }
+
+    /// A user of the account: the id of an access key of theirs.
+    pub async fn access_key(&self) -> String {
+        let ask = async |action: &str| {
+            let body = format!("Action={action}&UserName=operator&Version=2010-05-08");
+            let request = self.http.post(self.emulator.url()).body(body);
+            let scope =
+                "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=0";
+            let request = request.header("authorization", scope);
+            let request = request.header("content-type", "application/x-www-form-urlencoded");
+            request.send().await.unwrap().text().await.unwrap()
+        };
+        ask("CreateUser").await;
+        let made = ask("CreateAccessKey").await;
+        let id = made.split("<AccessKeyId>").nth(1).and_then(|rest| rest.split('<').next());
+        id.unwrap_or_else(|| panic!("{made}")).to_owned()
+    }
+
+    /// Every item of the table, every object, and what the queue of dead letters holds, in one order: two of them differ if
+    /// anything was changed, or a message was so much as received.
+    pub async fn everything(&self) -> Vec<String> {
+        let config = self.emulator.config();
+        let mut pages = aws_sdk_dynamodb::Client::new(&config).scan().table_name(self.outputs.get("Table").unwrap());
+        pages = pages.consistent_read(true);
+        let mut pages = pages.into_paginator().send();
+        let mut all = Vec::new();
+        while let Some(page) = pages.next().await {
+            for item in page.unwrap().items() {
+                all.push(format!("{:?} {:?}", item["pk"], item["rev"]));
+            }
+        }
+        let objects = self.s3.list_object_versions().bucket(self.bucket()).send().await.unwrap();
+        assert!(objects.is_truncated() != Some(true), "more than a page");
+        all.extend(objects.versions().iter().map(|version| format!("{:?} {:?}", version.key(), version.version_id())));
+        for queue in ["DeadLetters", "WorkQueue"] {
+            let url = self.outputs.get(queue).unwrap();
+            let sqs = aws_sdk_sqs::Client::new(&config);
+            let request = sqs.get_queue_attributes().queue_url(url).attribute_names("All".into());
+            let told = request.send().await.unwrap().attributes.unwrap_or_default();
+            let counts = told.iter().filter(|(name, _)| name.as_str().starts_with("ApproximateNumber"));
+            all.extend(counts.map(|(name, count)| format!("{queue} {} {count}", name.as_str())));
+        }
+        all.sort();
+        all
     }
 
     pub fn bucket(&self) -> &str {

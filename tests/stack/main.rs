@@ -6,6 +6,7 @@ mod deployed;
 #[path = "../emulator/mod.rs"]
 mod emulator;
 mod events;
+mod letters;
 #[path = "../program/mod.rs"]
 mod program;
 mod roles;
