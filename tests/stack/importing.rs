@@ -1,7 +1,6 @@
 //! The ledgers of the seed scripts, taken over by a stack.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -15,7 +14,9 @@ async fn a_seeds_ledger_is_taken_over_and_its_open_jobs_are_collected() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/seed_ledgers.py");
     let python = std::env::var_os("GLEANER_TEST_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
     let arguments = ["all", "seed.db", &stack.sim.running.base_url()];
-    let made = Command::new(python).current_dir(&stack.folder).arg(script).args(arguments).output().unwrap();
+    // The simulator lives in this process, and must not be kept from answering the script.
+    let mut made = tokio::process::Command::new(python);
+    let made = made.current_dir(&stack.folder).arg(script).args(arguments).output().await.unwrap();
     let made: Value = serde_json::from_slice(&made.stdout).unwrap_or_else(|_| panic!("{made:?}"));
     let paid = stack.sim.get("/simulator/stats").await["accepted"].clone();
     let import = || {
