@@ -6,7 +6,6 @@ mod deployed;
 #[path = "../emulator/mod.rs"]
 mod emulator;
 mod events;
-mod importing;
 #[path = "../program/mod.rs"]
 mod program;
 mod roles;

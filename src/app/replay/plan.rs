@@ -61,4 +61,3 @@ async fn plan_job(engine: &Engine, job: &Job, changes: &Changes) -> Result<Plan,
         Err(why) => Plan::Leave(why),
     })
 }
-
