@@ -7,7 +7,6 @@ mod deployed;
 mod emulator;
 mod events;
 mod letters;
-mod importing;
 #[path = "../program/mod.rs"]
 mod program;
 mod roles;
