@@ -398,3 +398,40 @@ async fn what_was_received_is_handed_over_although_no_more_can_be_received() {
     store.judge("ReceiveMessage", vec![Verdict::Pass, denied()]);
     assert_eq!(store.queue.receive(15, LONG).await.unwrap().len(), 10);
 }
+
+/// What the sweep of the queue of dead letters relies on: whoever looks at the queue right afterwards finds everything that
+/// was handed back, and a message is not taken away for having been received often.
+#[tokio::test]
+async fn what_is_handed_back_is_seen_at_once_and_its_receives_are_counted() {
+    for kind in [Kind::Moto, Kind::Ministack] {
+        let client = client(&emulator(kind).await.url());
+        let (queue, ..) = queue(kind, &client).await;
+        assert_eq!(queue.send(&texts(12)).await, vec![Ok(()); 12]);
+        let mut times = std::collections::BTreeMap::new();
+        for _ in 0..6 {
+            let handful = queue.receive(10, Duration::from_secs(5)).await.unwrap();
+            assert_eq!(handful.len(), 10, "{kind:?}");
+            let released = futures::future::join_all(handful.iter().map(|message| queue.release(message))).await;
+            assert!(released.iter().all(Result::is_ok), "{kind:?}: {released:?}");
+            for message in handful {
+                let before: &mut u32 = times.entry(message.body).or_default();
+                *before += 1;
+                assert_eq!(message.receives, *before, "{kind:?}");
+            }
+        }
+        // Two of a handful are dropped; the others are all there, and so is what nobody had.
+        let handful = queue.receive(10, Duration::from_secs(5)).await.unwrap();
+        let (stale, rest) = handful.split_at(2);
+        assert_eq!(queue.delete(stale).await, [Ok(()), Ok(())]);
+        for message in rest {
+            queue.release(message).await.unwrap();
+        }
+        let mut left = std::collections::BTreeSet::new();
+        while let Some(message) = queue.receive(1, LONG).await.unwrap().pop() {
+            left.insert(message.body);
+        }
+        let dropped: Vec<&str> = stale.iter().map(|message| message.body.as_str()).collect();
+        assert_eq!(left.len(), 10, "{kind:?}");
+        assert!(left.iter().all(|body| !dropped.contains(&body.as_str())), "{kind:?}");
+    }
+}

@@ -10,6 +10,8 @@
 
 #[path = "gemini_client/batches.rs"]
 mod batches;
+#[path = "gemini_client/calls.rs"]
+mod calls;
 #[path = "gemini_client/downloads.rs"]
 mod downloads;
 #[path = "gemini_client/ends.rs"]
@@ -49,6 +51,7 @@ fn client_within(base_url: &str, timeout: Duration) -> HttpGemini {
         base_url: base_url.to_owned(),
         keys: vec![ApiKey::new(FIRST).unwrap(), ApiKey::new(SECOND).unwrap()],
         http_timeout: timeout,
+        call_timeout: timeout,
         connect_timeout: timeout,
         max_body: MAX_BODY,
     })

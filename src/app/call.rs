@@ -17,7 +17,7 @@ use super::send::{Sent, WRITE_DOWN_TRIES, close, operator};
 use super::submit::bring_again;
 use crate::domain::classify::{Delay, Judgement, Met, Verdict, classify, is_foreign};
 use crate::domain::extract::Expectation;
-use crate::domain::failure::Failure;
+use crate::domain::failure::{Code, Failure};
 use crate::domain::generated::{extract, response_id, usage};
 use crate::domain::job::{Job, State};
 use crate::domain::line::JobLine;
@@ -195,10 +195,11 @@ fn judge(failure: &Failure) -> Judgement {
         return operator("operator:address");
     }
     let judgement = classify(failure, Met::InWork);
-    match (judgement.delay, judgement.verdict, failure.http) {
-        (Some(Delay::NextPacificMidnight), ..) => classify(failure, Met::OnCreate),
-        // As with a create, a conflict says nothing definite.
-        (_, Verdict::Permanent, Some(409)) => Judgement::retryable("retryable:409"),
+    // As with a create, a conflict that has no name says nothing definite.
+    let is_bare = failure.status.is_none() && matches!(failure.code, None | Some(Code::Number(409)));
+    match (judgement.delay, failure.http) {
+        (Some(Delay::NextPacificMidnight), _) => classify(failure, Met::OnCreate),
+        (None, Some(409)) if is_bare => Judgement::retryable("retryable:409"),
         _ => judgement,
     }
 }

@@ -97,7 +97,8 @@ pub async fn tidy(engine: &Engine, longest: Duration) {
 
 /// Sweeps when it is time for that again in this process. Trouble is only told: nothing waits for a sweep.
 pub(super) async fn sweep_now_and_then(engine: &Engine, until: Millis) {
-    if engine.sweeps.is_time(engine.clock.now())
+    if !engine.is_stopping()
+        && engine.sweeps.is_time(engine.clock.now())
         && let Err(trouble) = sweep(engine, until).await
     {
         tell_trouble(&trouble, "the queue of dead letters could not be swept");

@@ -15,6 +15,7 @@ mod plan;
 pub mod select;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -169,7 +170,12 @@ impl Replay {
 /// its item, and is in the ledger.
 pub async fn replay(engine: &Engine, request: &Replay, until: Millis) -> Result<Replayed, ReplayError> {
     let reason = request.check()?;
-    let selected = select(engine, &request.which()).await?;
+    let mut which = request.which();
+    if which.ids.is_none() {
+        // What dies again meanwhile, by another replay at the same time, is not taken up a second time.
+        which.before = Some(engine.clock.now().plus(Duration::from_millis(1)));
+    }
+    let selected = select(engine, &which).await?;
     let changes = request.changes();
     let mut replayed = match reason {
         None => look_ahead(engine, selected, &changes).await?,

@@ -1,5 +1,7 @@
 //! Reports: what an intake's lines have become, what the ledger holds, which dead letters wait.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::batch::report::{RunProgress, run_progress};
@@ -181,9 +183,27 @@ pub async fn status(engine: &Engine) -> Result<Status, Trouble> {
     Ok(Status {
         counts: engine.ledger.counts().await?,
         waiting: waiting(engine).await?,
-        next_due: engine.ledger.next_due(&super::drive::OPEN).await?,
+        next_due: next_due(engine).await?,
         at: engine.clock.now(),
     })
+}
+
+/// When the next work is due. That the message of a dead letter must be renewed some day is none that anybody waits for.
+async fn next_due(engine: &Engine) -> Result<Option<Millis>, Trouble> {
+    let others: Vec<State> = super::drive::OPEN.into_iter().filter(|state| *state != State::Parked).collect();
+    let other = engine.ledger.next_due(&others).await?;
+    let within = engine.clock.now().plus(LATEST_LOOK);
+    let parked = engine.ledger.due(&[State::Parked], within, PAGE).await?;
+    let dead = parked.iter().filter(|item| !is_renewal(item)).filter_map(Item::due_at).min();
+    Ok(other.into_iter().chain(dead).min())
+}
+
+/// Later looks at dead letters are made within two days of their death.
+const LATEST_LOOK: Duration = Duration::from_secs(3 * 24 * 3600);
+
+/// Whether all that a dead letter is due for is the renewal of a message that was sent.
+fn is_renewal(item: &Item) -> bool {
+    item.letter().is_some_and(|letter| letter.sent.is_some() && item.due_at() == Some(letter.due(item.since())))
 }
 
 /// Lines that no worker has taken yet, over all intakes.

@@ -30,6 +30,12 @@ an answer must be. A first line may set options for all:
 The options are "mode", "model", "max_attempts", "deadline", "expect", and
 "request" (fields for every line).
 
+PLAIN CALLS are answered at once, at the full price: generateContent, line by
+line, tried 4 times where that helps. `gleaner run FILE --mode call`, a first
+line {"gleaner": {"mode": "call"}}, or "mode": "call" in a line. Such a line has
+"input" (a text, or contents) or "contents", and generateContent's other fields:
+  {"mode": "call", "input": "...", "generationConfig": {"maxOutputTokens": 99}}
+
 A BATCH RUN goes out by Gemini's Batch API, at half the price, and takes up to a
 day or two. Its file has one row a line, each with a key of its own:
   {"key": "a-1", "request": {"contents": [{"parts": [{"text": "..."}]}]}}
@@ -168,6 +174,8 @@ Examples:
 GLEANER_ID and the path of its file in GLEANER_RESULT. A job is done only when
 the command ends with 0; after five failures it is a dead letter, and its result
 stays. After a crash one result may come twice, always with the same key.
+
+With --mode call each line is a plain generateContent call, answered at once.
 
 With --mode batch the file has rows, {\"key\": \"...\", \"request\": {...}}, which
 go out in parts, attempt after attempt. --json ends with run, rows, succeeded,

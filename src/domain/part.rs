@@ -364,9 +364,9 @@ pub struct Part {
     /// Whether its rows may have been paid for in the attempt in which they died: nobody has seen that end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub maybe_paid: bool,
-    /// Whether its rows had no dead letters of their own, but one for all of them.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub of_group: bool,
+    /// The class of its rows, if they had no dead letters of their own when they were replayed, but one for all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_group: Option<String>,
     /// Its attempts, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Sending>,
@@ -470,6 +470,13 @@ impl Part {
     pub fn tries(&self) -> u32 {
         self.latest()
             .map_or(self.used, |latest| if latest.free { latest.tries.saturating_sub(1) } else { latest.tries })
+    }
+
+    /// Rows that no pass has settled.
+    #[must_use]
+    pub fn unsettled(&self) -> u64 {
+        let settled = |passed: &Passed| passed.counts.succeeded + passed.counts.dead - passed.counts.recovered;
+        self.rows.saturating_sub(self.passes.iter().map(settled).sum())
     }
 
     /// The attempt of that number.

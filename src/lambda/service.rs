@@ -117,7 +117,7 @@ impl Service {
             reception,
             desk,
             headers: Headers::default(),
-            sweeps: Sweeps::default(),
+            sweeps: Sweeps::at_every_tick(),
             handed_over: HandedOver::default(),
             client: Mutex::default(),
             measured: Mutex::default(),

@@ -27,6 +27,7 @@ const PAGE: usize = 10_000;
 pub(super) fn routes() -> Router<Arc<World>> {
     let faults = get(faults).put(set_faults);
     let told = Router::new().route("/log", get(log)).route("/rows", get(rows)).route("/events", get(events));
+    let told = told.route("/calls", get(calls));
     told.route("/stats", get(stats)).route("/faults", faults)
 }
 
@@ -147,6 +148,16 @@ async fn events(State(world): State<Arc<World>>, Query(page): Query<Page>) -> Re
     }
     let next = page.after + entries.len();
     Json(json!({"events": made, "next": (next < made).then_some(next), "entries": entries})).into_response()
+}
+
+/// The `generateContent` calls that this process answered, in order: `{"calls","next","entries"}`. An entry is
+/// `{"at","input_digest","status","delay"}`: when it came, and what it was answered with; no status when the connection was
+/// closed without an answer, and no digest when it was refused unread.
+async fn calls(State(world): State<Arc<World>>, Query(page): Query<Page>) -> Response {
+    let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE);
+    let (made, entries) = world.calls(page.after, limit);
+    let next = page.after + entries.len();
+    Json(json!({"calls": made, "next": (next < made).then_some(next), "entries": entries})).into_response()
 }
 
 /// `{"accepted","batches":{display name: n},"rows","requests":{kind: n},"faults":{name: n},"events":{what: n}}`: how

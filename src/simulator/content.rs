@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::answer::Question;
+use super::faults::Fault;
 
 /// What becomes of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,26 @@ pub(super) enum Shape {
     CutEmpty,
     /// JSON that ends in the middle.
     BadJson,
+}
+
+impl Shape {
+    /// What a fault makes of an answer.
+    pub(super) fn of(fault: Option<Fault>) -> Self {
+        match fault {
+            Some(Fault::RowParts) => Self::Parts,
+            Some(Fault::RowEmpty | Fault::EmptyAnswer) => Self::Empty,
+            Some(Fault::RowThoughts) => Self::Thoughts,
+            Some(Fault::RowCitations) => Self::Citations,
+            Some(Fault::RowMalformedCall) => Self::MalformedCall,
+            Some(Fault::RowOther) => Self::Other,
+            Some(Fault::RowSafety) => Self::Safety,
+            Some(Fault::RowPromptBlocked | Fault::Blocked) => Self::PromptBlocked,
+            Some(Fault::RowMaxTokens | Fault::Incomplete) => Self::Cut,
+            Some(Fault::RowMaxTokensEmpty) => Self::CutEmpty,
+            Some(Fault::RowBadJson | Fault::BadJson) => Self::BadJson,
+            _ => Self::Whole,
+        }
+    }
 }
 
 /// Whom an answer comes from.

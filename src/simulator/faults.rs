@@ -11,6 +11,9 @@
 //! each drawn apart: of its course, its end, its cancel, its output as a whole, each download, each page of the
 //! list, each chunk of an upload, and of each of its rows.
 //!
+//! A `generateContent` call meets the faults of creates, others of its own, and in its answer those of outcomes and of
+//! rows' answers; a row's error codes it does not meet.
+//!
 //! An event meets faults of its own, drawn for each address that it goes to when its work has ended. None of them
 //! changes how the work ends: whoever asks for it finds it.
 //!
@@ -197,7 +200,7 @@ mod tests {
         let faults = Faults::passing(0.2).unwrap();
         let with_passing = |fault: &&Fault| fault.stay() == Stay::Passing;
         let phases: BTreeSet<Phase> = Fault::ALL.iter().filter(with_passing).map(|fault| fault.phase()).collect();
-        assert_eq!(phases.len(), 15, "all but those of keys and of rows at create");
+        assert_eq!(phases.len(), 16, "all but those of keys and of rows at create");
         for phase in phases {
             let met = met(&faults, phase, 20_000);
             let all: Vec<_> = Fault::ALL.iter().filter(|f| f.phase() == phase && f.stay() == Stay::Passing).collect();

@@ -16,12 +16,12 @@ use super::accepted::{Accepted, Work};
 use super::answer::Question;
 use super::batches;
 use super::content::{Shape, Source, response};
-use super::faults::Fault;
+use super::faults::{Fault, hash};
 use super::interactions::{refused, spoilt};
-use super::refusal::{Dialect, Kind, Refusal};
+use super::refusal::{Dialect, Kind, Named, Refusal};
 use super::request;
 use super::wire::Line;
-use super::world::{New, World};
+use super::world::{Called, New, World};
 use crate::domain::job::KeyId;
 
 /// The fields of a request. Only these spellings: the simulator doesn't take snake_case here.
@@ -58,38 +58,60 @@ async fn call(
         return Refusal::no_such_path(&call).answer(Dialect::Legacy);
     };
     world.count("generate");
+    let (at, mut digest) = (world.now().0, None);
     let outcome = match world.admit(&headers) {
-        Ok(key) => generate(&world, &line, model, key, body).await,
+        Ok(key) => generate(&world, &line, model, key, body, &mut digest).await,
         Err(refusal) => Err(refusal),
     };
-    outcome.unwrap_or_else(|refusal| refusal.answer(Dialect::Legacy))
+    let (answer, is_silent) = outcome.unwrap_or_else(|refusal| (refusal.answer(Dialect::Legacy), false));
+    let delay = answer.extensions().get::<Named>().map(|named| named.0.clone());
+    let status = (!is_silent).then_some(answer.status().as_u16());
+    world.note_call(Called { at, input_digest: digest, status, delay });
+    answer
 }
 
+/// The answer, and whether the connection is closed without it.
 async fn generate(
     world: &World,
     line: &Line,
     model: &str,
     key: KeyId,
     body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Refusal> {
+    digest: &mut Option<String>,
+) -> Result<(Response, bool), Refusal> {
     let body = request::bytes(body)?;
     let fields = request::object(&body)?;
     check(model, &fields)?;
     let question = Question::of_contents(&Value::Object(fields));
-    let fault = world.draw_create(&question);
+    *digest = Some(question.digest.to_string());
+    let fault = world.draw_call(&question);
+    let is_silent = matches!(fault, Some(Fault::CreateResetBefore | Fault::CreateDrop));
+    match fault {
+        Some(Fault::Call503) => return Err(Refusal::unavailable()),
+        Some(Fault::Call429) => {
+            let among = [Some("7s"), Some("45.25s"), None];
+            let place = hash(world.config.seed, "call-429", question.digest.0, &[]) % 3;
+            let delay = usize::try_from(place).ok().and_then(|place| among.get(place).copied().flatten());
+            return Err(Refusal::rate_limit(delay));
+        }
+        _ => {}
+    }
     if let Some(refused) =
         fault.and_then(|fault| refused(world.config.seed, fault, question.digest.0, line, Dialect::Legacy))
     {
-        return Ok(refused);
+        return Ok((refused, is_silent));
     }
     let work = Work::Call { model: model.to_owned() };
     let new = New { work, body, question: question.clone(), key, create: fault, stored: false };
     let work = world.accept(new)?;
     world.pause(world.config.latency).await;
-    if let Some(spoilt) = spoilt(world, fault, line, Dialect::Legacy).await {
-        return Ok(spoilt);
+    if fault == Some(Fault::Call500) {
+        return Err(Refusal::new(Kind::Internal, "An internal error has occurred."));
     }
-    Ok(Json(answer(world, model, &work, &question)).into_response())
+    if let Some(spoilt) = spoilt(world, fault, line, Dialect::Legacy).await {
+        return Ok((spoilt, is_silent));
+    }
+    Ok((Json(answer(world, model, &work, &question)).into_response(), false))
 }
 
 fn check(model: &str, fields: &Map<String, Value>) -> Result<(), Refusal> {
@@ -108,13 +130,6 @@ fn check(model: &str, fields: &Map<String, Value>) -> Result<(), Refusal> {
 }
 
 fn answer(world: &World, model: &str, work: &Accepted, question: &Question) -> Value {
-    let shape = match work.plan.outcome {
-        Some(Fault::EmptyAnswer) => Shape::Empty,
-        Some(Fault::Incomplete) => Shape::Cut,
-        Some(Fault::BadJson) => Shape::BadJson,
-        Some(Fault::Blocked) => Shape::PromptBlocked,
-        _ => Shape::Whole,
-    };
     let source = Source { model, id: &work.id, at_least: world.config.answer_bytes };
-    response(source, question, shape)
+    response(source, question, Shape::of(work.plan.outcome))
 }

@@ -1,7 +1,7 @@
 //! Errors in Gemini's dialects: words for interactions, numbers and a status for everything else.
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{Extensions, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
@@ -58,6 +58,10 @@ impl Kind {
         }
     }
 }
+
+/// The delay that an answer names.
+#[derive(Debug, Clone)]
+pub(super) struct Named(pub(super) String);
 
 /// An error answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,6 +129,8 @@ impl Refusal {
 
     pub(super) fn answer(self, dialect: Dialect) -> Response {
         let (http, word, status) = self.kind.names();
+        let delay = self.details.iter().find_map(|detail| detail.get("retryDelay")).and_then(Value::as_str);
+        let delay = delay.map(|delay| Named(delay.to_owned()));
         let mut error = match dialect {
             Dialect::Words => json!({"code": word, "message": self.message}),
             _ => json!({"code": http.as_u16(), "message": self.message, "status": status}),
@@ -133,7 +139,18 @@ impl Refusal {
             error.insert("details".into(), self.details.into());
         }
         let body = json!({"error": error});
-        (http, Json(if dialect == Dialect::LegacyArray { json!([body]) } else { body })).into_response()
+        let body = Json(if dialect == Dialect::LegacyArray { json!([body]) } else { body });
+        let mut answer = (http, body).into_response();
+        answer.extensions_mut().extend(
+            delay
+                .map(|delay| {
+                    let mut extensions = Extensions::new();
+                    extensions.insert(delay);
+                    extensions
+                })
+                .unwrap_or_default(),
+        );
+        answer
     }
 }
 

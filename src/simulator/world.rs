@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::http::HeaderMap;
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
@@ -16,6 +17,7 @@ use super::Config;
 use super::accepted::{Accepted, Facts, Pace, Plan, Work, new_id};
 use super::answer::Question;
 use super::batches::{Job, Jobs, Record, Row};
+use super::content::Shape;
 use super::faults::{Fault, Faults, Phase};
 use super::files::shelf::Shelf;
 use super::journal::{Journal, News};
@@ -30,6 +32,17 @@ use crate::ports::clock::Clock;
 struct Tries {
     sent: u64,
     accepted: u64,
+}
+
+/// A call, and what it was answered with.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Called {
+    pub(super) at: i64,
+    pub(super) input_digest: Option<String>,
+    /// None: the connection was closed without an answer.
+    pub(super) status: Option<u16>,
+    /// The delay that the answer named.
+    pub(super) delay: Option<String>,
 }
 
 /// An entry of the log.
@@ -88,6 +101,7 @@ pub(super) struct World {
     faults: Mutex<Arc<Faults>>,
     store: Mutex<Store>,
     counts: Mutex<Counts>,
+    calls: Mutex<Vec<Called>>,
     shelf: Arc<Shelf>,
     /// Locks by name, for what only one request at a time may do.
     locks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
@@ -110,11 +124,24 @@ impl World {
         let beside = config.journal.as_ref().map(|journal| journal.path.as_path());
         let shelf = Arc::new(Shelf::open(beside, config.seed, &writer)?);
         let faults = Mutex::new(Arc::new(std::mem::take(&mut config.faults)));
-        let (store, counts, locks, accepting) =
-            (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
+        let (store, counts, calls) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (locks, accepting) = (Mutex::default(), Mutex::default());
         let hub = Hub::new(config.seed)?;
-        let world =
-            Self { config, clock, writer, journal, faults, store, counts, shelf, locks, accepting, hub, closing };
+        let world = Self {
+            config,
+            clock,
+            writer,
+            journal,
+            faults,
+            store,
+            counts,
+            calls,
+            shelf,
+            locks,
+            accepting,
+            hub,
+            closing,
+        };
         world.catch_up()?;
         Ok(world)
     }
@@ -168,6 +195,24 @@ impl World {
         self.draw(Phase::Create, question.digest.0, &[self.sent(question.digest.0)])
     }
 
+    /// The same for a call, which can meet others too.
+    pub(super) fn draw_call(&self, question: &Question) -> Option<Fault> {
+        let sent = self.sent(question.digest.0);
+        let draw = |phase| self.draw(phase, question.digest.0, &[sent]);
+        draw(Phase::Create).or_else(|| draw(Phase::Call))
+    }
+
+    /// Writes down what a call was answered with.
+    pub(super) fn note_call(&self, called: Called) {
+        lock(&self.calls).push(called);
+    }
+
+    /// The calls so far, from position `after` on.
+    pub(super) fn calls(&self, after: usize, limit: usize) -> (usize, Vec<Called>) {
+        let calls = lock(&self.calls);
+        (calls.len(), calls.iter().skip(after).take(limit).cloned().collect())
+    }
+
     /// Counts a sending of a thing, and says how many there were before.
     pub(super) fn sent(&self, subject: u64) -> u64 {
         let mut store = lock(&self.store);
@@ -218,13 +263,12 @@ impl World {
                 course: draw(Phase::Course).filter(|_| *background),
                 outcome,
             },
-            // The others are ends of interactions; a call that fails is refused at once.
-            Work::Call { .. } => Plan {
-                outcome: outcome.filter(|fault| {
-                    matches!(fault, Fault::EmptyAnswer | Fault::Incomplete | Fault::Blocked | Fault::BadJson)
-                }),
-                ..Plan::default()
-            },
+            // The others are ends of interactions, or errors of rows; a call that fails is refused at once.
+            Work::Call { .. } => {
+                let in_row = draw(Phase::Row).filter(|fault| *fault != Fault::RowBadJson || question.wants_json());
+                let shapes = |fault: &Fault| Shape::of(Some(*fault)) != Shape::Whole;
+                Plan { outcome: outcome.filter(shapes).or_else(|| in_row.filter(shapes)), ..Plan::default() }
+            }
         }
     }
 

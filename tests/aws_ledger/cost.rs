@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gleaner::adapters::aws::dynamodb::{Operation, Spent, Units};
 use gleaner::domain::item::Item;
 use gleaner::domain::job::State;
+use gleaner::domain::letter::RENEWED_AFTER;
 use gleaner::ports::conformance::sample;
 use gleaner::ports::ledger::Ledger;
 use gleaner::ports::testing::TestIds;
 use gleaner::simulator::Config;
+use gleaner::simulator::faults::Faults;
 
 use super::emulator::Kind;
 use super::table::{behind_proxy, ledger, operations};
@@ -59,6 +62,26 @@ async fn a_look_that_finds_it_running_costs_3_write_units() {
     assert!(looks.iter().all(|look| look.units == 3), "{looks:?}");
     let jobs = written.iter().filter(|put| put.pk.starts_with("job/"));
     assert_eq!(jobs.map(|put| put.units).sum::<usize>(), 5 * GOAL + 3 * looks.len());
+}
+
+/// Of a job: the number of its message before it is sent, and afterwards that it was. Again when it is renewed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_a_dead_letter_costs_6_write_units() {
+    let faults = Faults::parse(["blocked=1"]).unwrap();
+    let world = World::new(Config { faults, polls_until_done: 0, ..Config::default() }).await;
+    let intake = world.land(5).await;
+    assert_eq!(world.until_over(&intake).await.tally.parked, 5);
+    world.tick().await;
+    world.advance(RENEWED_AFTER + Duration::from_secs(3600));
+    world.tick().await;
+    let written = world.written();
+    let told: Vec<usize> = written
+        .iter()
+        .filter(|put| put.state == "parked" && put.was.as_deref() == Some("parked"))
+        .map(|put| put.units)
+        .collect();
+    assert_eq!(told, [3; 5 * 4], "sent once, and renewed once");
+    assert_eq!(world.messages().await, 5, "and the old ones are gone");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use gleaner::app::report::Progress;
+use gleaner::app::report::{Progress, every};
+use gleaner::domain::job::State;
 use gleaner::simulator::Config;
 use gleaner::simulator::faults::Faults;
 use serde_json::json;
@@ -44,6 +45,10 @@ async fn run(count: usize, faults: &[&str]) -> (Progress, Vec<Written>) {
     let run = world.land_rows(&rows(count)).await;
     let over = world.until_over(&run).await;
     let written = world.written();
+    // Each dead letter, of a row or of many, has its message: what it costs is among this.
+    let letters = every(&world.engine, State::Parked, usize::MAX).await.unwrap();
+    assert_eq!(world.messages().await, letters.len());
+    assert!(letters.iter().all(|item| item.letter().is_some_and(|letter| letter.number == 1)));
     assert_eq!(over.tally.jobs, count as u64);
     assert_eq!(over.tally.consumed + over.tally.parked, count as u64);
     (over, written)

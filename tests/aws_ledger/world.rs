@@ -151,6 +151,19 @@ impl World {
         written
     }
 
+    /// How many messages are in the queue of dead letters.
+    pub async fn messages(&self) -> usize {
+        let all = self.engine.dead_letters.receive(usize::MAX, HOUR).await.unwrap();
+        let release = all.iter().map(|message| self.engine.dead_letters.release(message));
+        futures::future::try_join_all(release).await.unwrap();
+        all.len()
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
     pub async fn tick(&self) -> Ticked {
         tick(&self.engine, self.clock.now().plus(HOUR)).await.unwrap()
     }

@@ -263,6 +263,6 @@ fn rows_without_a_mode_are_refused_before_each_becomes_a_dead_letter() {
     }
     folder.run(&["--data", "submit", "submit", "rows.jsonl", "--mode", "batch"]).exits(0);
     folder.run(&["--data", "submit", "submit", "rows.jsonl"]).exits(0);
-    let said = folder.run(&["run", "rows.jsonl", "--mode", "call"]).exits(2);
-    assert!(said.err.contains("interaction, batch"), "{}", said.err);
+    let said = folder.run(&["run", "rows.jsonl", "--mode", "calls"]).exits(2);
+    assert!(said.err.contains("interaction, call, batch"), "{}", said.err);
 }

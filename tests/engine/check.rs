@@ -7,11 +7,11 @@ use gleaner::app::recount::recount;
 use gleaner::app::report::{every, progress};
 use gleaner::domain::intake::Intake;
 use gleaner::domain::item::{Item, ItemId};
-use gleaner::domain::job::{Fate, Job, State};
+use gleaner::domain::job::{Fate, Job, Mode, State};
 use gleaner::domain::part::{File, object};
 use gleaner::ports::ledger::Total;
 use gleaner::simulator::answer::Digest;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::agree::{agree, dead_letters};
 use super::world::{HOUR, LEASE, World, eventually};
@@ -59,6 +59,8 @@ impl World {
         }
         let jobs: BTreeMap<String, Job> = self.jobs().await.into_iter().map(|job| (job.key.to_string(), job)).collect();
         let mut accepted: BTreeMap<String, u32> = BTreeMap::new();
+        let callers = jobs.iter().filter(|(_, job)| job.mode == Mode::Call);
+        let callers: BTreeMap<String, String> = callers.map(|(key, job)| (self.digest_of(job), key.clone())).collect();
         for entry in self.log().await {
             if entry["kind"] == "batch" {
                 let key = entry["display_name"].as_str().unwrap().to_owned();
@@ -67,15 +69,27 @@ impl World {
                 *accepted.entry(key).or_default() += 1;
                 continue;
             }
+            if entry["kind"] == "call" {
+                // Nothing in a call tells whose it is but what it asks.
+                let own = callers.get(entry["input_digest"].as_str().unwrap());
+                let own = own.unwrap_or_else(|| panic!("paid for a call of no job: {entry}"));
+                *accepted.entry(own.clone()).or_default() += 1;
+                continue;
+            }
             let key = entry["labels"]["gleaner"].as_str().unwrap().to_owned();
             let job = jobs.get(&key).unwrap_or_else(|| panic!("paid for a job that is not there: {entry}"));
             assert_eq!(entry["input_digest"], self.digest_of(job), "{key}: another input was sent");
             *accepted.entry(key).or_default() += 1;
         }
         let mut results = BTreeSet::new();
+        let answers = if self.data().join("answers").is_dir() { self.objects("answers") } else { Vec::new() };
         for (key, job) in &jobs {
             check_item(job);
-            let ended = job.handles.iter().filter(|handle| handle.fate == Fate::Ended).count();
+            let ended = match job.mode {
+                // Answers without a value are kept.
+                Mode::Call => answers.iter().filter(|name| name.starts_with(key.as_str())).count(),
+                _ => job.handles.iter().filter(|handle| handle.fate == Fate::Ended).count(),
+            };
             let told = 1 + job.possible_duplicates + u32::try_from(ended).unwrap();
             let paid = accepted.get(key).copied().unwrap_or(0);
             assert!(paid <= told, "{paid} accepted, {told} told: {job:?}");
@@ -132,10 +146,16 @@ impl World {
     /// The digest of a job's own input, as it lies in its intake.
     fn digest_of(&self, job: &Job) -> String {
         let object = self.data().join(format!("intakes/{}.jsonl", job.input.intake));
-        let bytes = std::fs::read(object).unwrap();
-        let line = &bytes[usize::try_from(job.input.offset).unwrap()..][..usize::try_from(job.input.length).unwrap()];
-        let line: Value = serde_json::from_slice(line).unwrap();
-        Digest::of(&line["input"]).to_string()
+        let mut line = vec![0; usize::try_from(job.input.length).unwrap()];
+        let object = std::fs::File::open(object).unwrap();
+        std::os::unix::fs::FileExt::read_exact_at(&object, &mut line, job.input.offset).unwrap();
+        let line: Value = serde_json::from_slice(&line).unwrap();
+        let asked = match (job.mode, &line["input"]) {
+            (Mode::Call, Value::String(text)) => json!([{"role": "user", "parts": [{"text": text}]}]),
+            (Mode::Call, Value::Null) => line["contents"].clone(),
+            (_, input) => input.clone(),
+        };
+        Digest::of(&asked).to_string()
     }
 
     /// Whoever was consumed has a result; and if there is one, it must be the job's own.
@@ -151,6 +171,10 @@ impl World {
         assert_eq!(result["idempotency_key"], job.key.0);
         assert_eq!(result["input_ref"], serde_json::to_value(&job.input).unwrap());
         assert!(result["value"].to_string().contains(&digest), "{digest} is not in {}", result["value"]);
+        if job.mode == Mode::Call {
+            assert_eq!(result["response"]["responseId"], result["handle"]);
+            return;
+        }
         let handle = job.handle(result["handle"].as_str().unwrap());
         assert_eq!(handle.map(|handle| handle.fate), Some(Fate::Won), "{job:?}");
         assert_eq!(result["response"]["id"], result["handle"]);
@@ -159,7 +183,8 @@ impl World {
 
 /// A result is written before its job is consumed, and stays when it could not be handed on.
 fn may_have_result(job: &Job) -> bool {
-    let kept = job.class.as_deref() == Some("internal:consume");
+    // That of a call is there before the ledger says so.
+    let kept = job.class.as_deref() == Some("internal:consume") || job.mode == Mode::Call;
     matches!(job.state, State::Consumed | State::Recovered | State::Done) || kept
 }
 

@@ -272,7 +272,11 @@ async fn what_can_not_be_a_file_of_jobs_is_refused_and_nothing_is_sent() {
         ("only-header.jsonl", r#"{"gleaner": {}}"#, "the file holds no jobs"),
         ("bad-option.jsonl", "{\"gleaner\": {\"modle\": 1}}\n{\"input\": \"a\"}\n", "gleaner.modle"),
         ("broken-header.jsonl", "{\"gleaner\": {\n{\"input\": \"a\"}\n", "broken-header.jsonl:1:"),
-        ("call.jsonl", "{\"gleaner\": {\"mode\": \"call\"}}\n{\"input\": \"a\"}\n", "not built yet"),
+        (
+            "call.jsonl",
+            "{\"gleaner\": {\"mode\": \"call\", \"request\": {\"agent\": \"a\"}}}\n{\"input\": \"a\"}\n",
+            "agents run as",
+        ),
     ] {
         let error = world.try_land(name, content).await.unwrap_err();
         assert!(matches!(&error, LandError::Unusable(text) if text.contains(why) && text.contains(name)), "{error}");

@@ -10,6 +10,7 @@
 mod agree;
 #[path = "../books/mod.rs"]
 mod books;
+mod call;
 mod cancelling;
 mod check;
 mod consuming;

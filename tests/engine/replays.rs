@@ -1,6 +1,7 @@
 //! Dead letters replayed and given up: by filters, by two at once, by processes that end anywhere.
 
 mod cut;
+mod given_up;
 mod handed;
 mod thousand;
 

@@ -69,12 +69,14 @@ pub async fn eventually(what: &str, mut seen: impl AsyncFnMut() -> bool) {
 pub struct Maker {
     pub keys: Vec<&'static str>,
     pub http_timeout: Duration,
+    pub call_timeout: Duration,
     pub settings: Settings,
 }
 
 impl Default for Maker {
     fn default() -> Self {
-        Self { keys: vec![KEY], http_timeout: Duration::from_secs(30), settings: Settings::default() }
+        let call_timeout = Duration::from_secs(600);
+        Self { keys: vec![KEY], http_timeout: Duration::from_secs(30), call_timeout, settings: Settings::default() }
     }
 }
 
@@ -175,6 +177,12 @@ impl World {
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let seed = self.made.fetch_add(1, Ordering::SeqCst) + 1;
         engine(&self.folder, &format!("http://{nobody}"), &self.maker, self.clock.clone(), &self.hands, seed)
+    }
+
+    /// Another process, for which Gemini is somewhere else.
+    pub fn with_gemini_at(&self, base_url: &str) -> Engine {
+        let seed = self.made.fetch_add(1, Ordering::SeqCst) + 1;
+        engine(&self.folder, base_url, &self.maker, self.clock.clone(), &self.hands, seed)
     }
 
     /// Another process, made as `maker` says.
@@ -351,7 +359,8 @@ fn engine(
     let data = DataFolder::open(folder.path().join("data"), START).unwrap();
     let dead_letters = Arc::new(data.dead_letters(clock.clone()).unwrap());
     let keys = maker.keys.iter().map(|key| ApiKey::new(key).unwrap()).collect();
-    let options = Options { base_url: base_url.to_owned(), http_timeout: maker.http_timeout, ..Options::new(keys) };
+    let (http_timeout, call_timeout) = (maker.http_timeout, maker.call_timeout);
+    let options = Options { base_url: base_url.to_owned(), http_timeout, call_timeout, ..Options::new(keys) };
     Engine {
         ledger: data.ledger,
         objects: data.objects,

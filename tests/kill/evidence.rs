@@ -126,6 +126,13 @@ impl Evidence {
         paid
     }
 
+    /// Each job was replayed so many times, whatever became of it then.
+    pub fn check_replays(&self, times: u32) {
+        for (key, job) in &self.jobs {
+            assert_eq!(job.replays, times, "{key}: {job:#?}");
+        }
+    }
+
     /// No more are parked than the cap and the rate of failure predict, with five standard deviations.
     pub fn check_parked(&self, report: &Value, attempts: u32, share: f64) {
         let parked = report["parked"].as_u64().unwrap() as f64;

@@ -11,6 +11,7 @@ mod books;
 mod common;
 mod events;
 mod evidence;
+mod replay;
 mod runs;
 
 use std::fmt::Write as _;

@@ -7,6 +7,7 @@ mod deployed;
 mod emulator;
 mod events;
 mod letters;
+mod importing;
 #[path = "../program/mod.rs"]
 mod program;
 mod roles;

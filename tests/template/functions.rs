@@ -212,6 +212,8 @@ fn time_outs_leave_time_for_what_is_under_way() {
     // The tick begins work for 50 s at most; then one request may time out, and what it brought is written down.
     let longest = Duration::from_secs(100);
     assert_eq!(TEMPLATE["Parameters"]["HttpTimeout"]["AllowedPattern"], "^([1-9][0-9]{0,4}ms|[1-9][0-9]?s|100s|1m)$");
+    // The worker makes plain calls, each of which may take ten minutes, and a margin.
+    assert!(worker > Duration::from_secs(600) + Duration::from_secs(20));
     assert!(seconds(functions["tick"]) >= Duration::from_secs(50) + longest + Duration::from_secs(20));
     // A direct invocation begins replays for a while; over HTTP the function itself sees to it that it answers in time.
     assert!(seconds(functions["replay"]) >= longest + Duration::from_secs(20) + Duration::from_secs(60));

@@ -58,6 +58,16 @@ fn what_is_allowed_can_be_printed() {
         assert!(by_code[function].contains(&pair("secretsmanager:GetSecretValue", "${GeminiSecret.Id}")));
     }
     assert!(by_code["tick"].contains(&pair("s3:ListBucket", "${Bucket.Arn}")));
+    let of_letters = |function: &str| -> Vec<String> {
+        let on_queue =
+            |(action, resource): &(String, String)| (resource == "${DeadLetters.Arn}").then(|| action.clone());
+        by_code[function].iter().filter_map(on_queue).collect()
+    };
+    let sweeps = ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage", "sqs:SendMessage"];
+    assert_eq!(
+        (of_letters("tick"), of_letters("worker")),
+        (sweeps.map(str::to_owned).to_vec(), vec!["sqs:SendMessage".to_owned()])
+    );
     assert!(!by_code["worker"].iter().any(|(action, _)| action == "s3:ListBucket"), "only the tick lists the inbox");
     assert_eq!(
         &all["worker"] - &by_code["worker"],

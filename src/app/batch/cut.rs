@@ -197,7 +197,7 @@ impl<'a> Cutting<'a> {
             granted: 0,
             replays: 0,
             maybe_paid: false,
-            of_group: false,
+            of_group: None,
             attempts: Vec::new(),
             intent: None,
             passes: Vec::new(),

@@ -59,7 +59,9 @@ pub(super) async fn tell(engine: &Engine, mut part: Part, intake: &Intake, run: 
 /// often it is replayed and dies again.
 async fn grouped(engine: &Engine, run: &Run) -> Result<BTreeSet<String>, Trouble> {
     let mut classes: BTreeMap<String, u64> = BTreeMap::new();
-    for part in report::parts(engine, run).await?.into_iter().filter(|part| !part.part.is_replay() || part.of_group) {
+    for part in
+        report::parts(engine, run).await?.into_iter().filter(|part| !part.part.is_replay() || part.of_group.is_some())
+    {
         for (class, rows) in part.passes.into_iter().flat_map(|passed| passed.classes) {
             *classes.entry(class).or_default() += rows;
         }

@@ -68,7 +68,7 @@ pub(super) async fn halve(engine: &Engine, mut part: Part, rows: &Rows) -> Resul
             granted: part.granted,
             replays: 0,
             maybe_paid: part.maybe_paid,
-            of_group: part.of_group,
+            of_group: part.of_group.clone(),
             attempts: Vec::new(),
             intent: None,
             passes: Vec::new(),

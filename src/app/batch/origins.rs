@@ -28,7 +28,7 @@ impl Origins {
     /// # Errors
     /// Trouble with the object.
     pub async fn of(engine: &Engine, part: &Part) -> Result<Self, Trouble> {
-        if !part.part.is_replay() || part.of_group {
+        if !part.part.is_replay() || part.of_group.is_some() {
             return Ok(Self::default());
         }
         let object = object(&part.run, &part.part);

@@ -12,6 +12,7 @@ use super::dead::tell;
 use super::halve::halve;
 use super::items;
 use super::pass::{Made, make};
+use super::replay::wake_group;
 use super::{back, report};
 use crate::app::engine::{Engine, Trouble};
 use crate::app::report::every;
@@ -115,10 +116,14 @@ pub async fn bring_on(engine: &Engine, part: Part, out: &mut Out) -> Result<bool
     if let Some(rows) = part.rows_left().filter(|_| part.halved) {
         return halve(engine, part, &rows).await;
     }
-    let Some(rows) = part.rows_left() else { return settle(engine, part, State::Settled, 0).await };
+    let Some(rows) = part.rows_left() else {
+        let discarded = part.discarded;
+        return settle(engine, part, State::Settled, discarded).await;
+    };
     if let Some(reason) = &intake.cancelled {
         info!(run = part.run, part = %part.part, rows = rows.rows, reason, "discarded with its run");
-        let open = rows.rows;
+        // Counted anew: a late result may have come to one that was discarded before.
+        let open = part.unsettled();
         return settle(engine, part, State::Discarded, open).await;
     }
     if let Some((class, message)) = part.latest().and_then(|latest| latest.ended.clone()) {
@@ -176,9 +181,12 @@ async fn later(engine: &Engine, part: Part) -> Result<bool, Trouble> {
 
 async fn settle(engine: &Engine, part: Part, state: State, discarded: u64) -> Result<bool, Trouble> {
     let mut next = part.clone();
-    next.discarded += discarded;
+    next.discarded = discarded;
     next.enter(state, None, engine.clock.now());
-    items::replace(engine, &part, next).await?;
+    if items::replace(engine, &part, next).await?.is_some() {
+        // The dead letter of all its rows may be settled now, or wait for a person again.
+        wake_group(engine, &part).await?;
+    }
     Ok(true)
 }
 

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use self::group::replay_group;
 pub use self::rechecking::recheck;
+pub(super) use self::rechecking::wake_group;
 use self::rows::replay_alike;
 use self::standing::Standings;
 use super::items;

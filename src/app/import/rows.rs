@@ -177,7 +177,7 @@ async fn part(engine: &Engine, intake: &Intake, run: &Run, id: PartId, group: &G
         granted: 0,
         replays: 0,
         maybe_paid: false,
-        of_group: false,
+        of_group: None,
         attempts: Vec::new(),
         intent: None,
         passes: Vec::new(),

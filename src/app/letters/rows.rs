@@ -43,7 +43,7 @@ async fn create(engine: &Engine, mut row: DeadRow, line: Bytes) -> Result<Option
         Ok(()) => Ok(Some((item, line))),
         Err(CreateError::Exists(found)) => {
             // Nobody knows whether the first message was sent. A later one was taken up by a tick, which knows.
-            settle(engine, *found, |letter| untold_if_first(letter)).await.map(|()| None)
+            settle(engine, *found, untold_if_first).await.map(|()| None)
         }
         Err(CreateError::Ledger(error)) => Err(error.into()),
     }

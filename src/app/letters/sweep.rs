@@ -26,15 +26,18 @@ const HIDDEN: Duration = Duration::from_secs(5);
 /// How long one sweep goes on to another handful.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// How often one process sweeps at most.
+/// How often one process sweeps at most, where ticks follow each other closely.
 const RARELY: Duration = Duration::from_secs(30);
 
 /// How many messages of others are remembered as told.
 const TOLD: usize = 1000;
 
 /// When a process last swept, and of which messages that aren't this program's it has told.
-#[derive(Debug, Clone, Default)]
-pub struct Sweeps(Arc<Mutex<Remembered>>);
+#[derive(Debug, Clone)]
+pub struct Sweeps {
+    remembered: Arc<Mutex<Remembered>>,
+    gap: Duration,
+}
 
 #[derive(Debug, Default)]
 struct Remembered {
@@ -42,12 +45,24 @@ struct Remembered {
     told: BTreeSet<String>,
 }
 
+impl Default for Sweeps {
+    fn default() -> Self {
+        Self { remembered: Arc::default(), gap: RARELY }
+    }
+}
+
 impl Sweeps {
+    /// For a process whose ticks are a minute apart: each of them sweeps.
+    #[must_use]
+    pub fn at_every_tick() -> Self {
+        Self { gap: Duration::ZERO, ..Self::default() }
+    }
+
     /// Whether it is time for another one, which begins then.
     pub(in crate::app) fn is_time(&self, now: Millis) -> bool {
-        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         // A clock that was set back must not put it off for ever.
-        let is_time = remembered.last.is_none_or(|last| last > now || now.since(last) >= RARELY);
+        let is_time = remembered.last.is_none_or(|last| last > now || now.since(last) >= self.gap);
         if is_time {
             remembered.last = Some(now);
         }
@@ -56,7 +71,7 @@ impl Sweeps {
 
     /// Whether that message was not told of before.
     fn is_news(&self, body: &str) -> bool {
-        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         remembered.told.len() < TOLD && remembered.told.insert(crate::domain::job::clip(body, 200))
     }
 }

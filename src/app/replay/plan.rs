@@ -6,6 +6,7 @@ use crate::app::engine::{Engine, Trouble};
 use crate::domain::changes::Changes;
 use crate::domain::item::Item;
 use crate::domain::job::Job;
+use crate::domain::moves::NO_PAYLOAD;
 
 /// What a replay does with a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +62,3 @@ async fn plan_job(engine: &Engine, job: &Job, changes: &Changes) -> Result<Plan,
         Err(why) => Plan::Leave(why),
     })
 }
-
-/// The class of a job that was taken over from another ledger without what it asks for.
-const NO_PAYLOAD: &str = "import:no_payload";

@@ -92,7 +92,7 @@ pub async fn select(engine: &Engine, which: &Which<'_>) -> Result<Selected, Repl
         Some(ids) => by_ids(engine, which, ids).await,
         None => {
             let mut letters = Vec::new();
-            let narrow = which.class.is_some() || which.run.is_some() || which.mode.is_some() || which.before.is_some();
+            let narrow = which.class.is_some() || which.run.is_some() || which.mode.is_some();
             let page = if narrow { PAGE } else { which.limit.clamp(1, PAGE) };
             each_letter(engine, page, |item| {
                 let is_enough = letters.len() >= which.limit;

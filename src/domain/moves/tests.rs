@@ -4,6 +4,7 @@ mod creates;
 mod heard;
 mod lives;
 mod looks;
+mod replays;
 mod results;
 mod size;
 

@@ -205,7 +205,7 @@ pub fn part(number: u32, rev: Rev) -> Part {
         granted: 4,
         replays: 2,
         maybe_paid: true,
-        of_group: true,
+        of_group: Some("blocked:SAFETY".to_owned()),
         attempts: vec![
             sending(1),
             Sending { ended: Some(("expired".to_owned(), "expired at Gemini".to_owned())), free: true, ..sending(2) },

@@ -74,29 +74,12 @@ impl Row {
             let id = format!("{:016x}", hash(batch.seed, &batch.id, self.digest, &[self.nth]));
             let question = Question::of_contents(&entry.request);
             let source = Source { model: &batch.model, id: &id, at_least: batch.answer_bytes };
-            line.insert("response".into(), response(source, &question, self.shape()));
+            line.insert("response".into(), response(source, &question, Shape::of(self.fault)));
         }
         if let Some(key) = &self.key {
             line.insert("key".into(), json!(key));
         }
         line
-    }
-
-    fn shape(&self) -> Shape {
-        match self.fault {
-            Some(Fault::RowParts) => Shape::Parts,
-            Some(Fault::RowEmpty) => Shape::Empty,
-            Some(Fault::RowThoughts) => Shape::Thoughts,
-            Some(Fault::RowCitations) => Shape::Citations,
-            Some(Fault::RowMalformedCall) => Shape::MalformedCall,
-            Some(Fault::RowOther) => Shape::Other,
-            Some(Fault::RowSafety) => Shape::Safety,
-            Some(Fault::RowPromptBlocked) => Shape::PromptBlocked,
-            Some(Fault::RowMaxTokens) => Shape::Cut,
-            Some(Fault::RowMaxTokensEmpty) => Shape::CutEmpty,
-            Some(Fault::RowBadJson) => Shape::BadJson,
-            _ => Shape::Whole,
-        }
     }
 }
 

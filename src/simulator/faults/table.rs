@@ -45,6 +45,8 @@ pub enum Phase {
     Row,
     /// An event on its way to one address. A ping meets none.
     Event,
+    /// A `generateContent` call, beside what any create can meet.
+    Call,
 }
 
 impl Phase {
@@ -67,6 +69,7 @@ impl Phase {
             Self::RowCreate => "row-create",
             Self::Row => "row",
             Self::Event => "event",
+            Self::Call => "call",
         }
     }
 
@@ -237,6 +240,10 @@ faults! {
     EventBadSignature "event-bad-signature" Event Passing "the first try of an event has a wrong signature";
     EventOldTimestamp "event-old-timestamp" Event Passing "the first try of an event is dated ten minutes back";
     EventLost "event-lost" Event Passing "an event is never sent; the work itself is as good";
+
+    Call429 "call-429" Call Passing "answer a call with 429 and accept nothing: with a RetryInfo of 7 s or 45.25 s, or none";
+    Call500 "call-500" Call Passing "accept a call, then answer 500";
+    Call503 "call-503" Call Passing "answer a call with 503 and accept nothing";
 }
 
 impl fmt::Display for Fault {

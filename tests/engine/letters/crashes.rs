@@ -14,7 +14,7 @@ use super::{BAD, with_dead_letters};
 use crate::agree::{all_messages, dead_letters};
 use crate::events::cut::{End, tick_broken_off};
 use crate::runs::plain::{in_parts_of, land_run};
-use crate::world::{HOUR, LEASE, World, lines};
+use crate::world::{HOUR, LEASE, World, lines, tick_of};
 
 /// What a broken-off sweep hides is seen again by then.
 const SECONDS: Duration = Duration::from_secs(6);
@@ -37,12 +37,14 @@ async fn at_every_call(told: bool, world_of: impl AsyncFn() -> World) -> u32 {
                 break;
             }
             world.advance(SECONDS);
-            if told {
+            let is_there = async |what: &str| {
                 let seen = seen(&world).await;
-                assert!(before.keys().all(|id| seen.contains(id)), "{end:?} call {at}: hidden or gone");
-            }
+                assert!(!told || before.keys().all(|id| seen.contains(id)), "{end:?} call {at}: {what}");
+            };
+            is_there("hidden or gone").await;
             // At once, and when nobody is waited for any more.
-            world.tick().await;
+            tick_of(&world.second()).await.unwrap();
+            is_there("swept before the next one was sent").await;
             world.advance(LEASE);
             world.tick().await;
             let told = world.agree().await;
@@ -62,8 +64,8 @@ async fn while_it_tells() {
         // Submitted and collected: dead, and due to be told in the next tick.
         let mut quiet = world.second();
         quiet.dead_letters = Arc::new(Nowhere);
-        crate::world::tick_of(&quiet).await.unwrap();
-        crate::world::tick_of(&quiet).await.unwrap();
+        tick_of(&quiet).await.unwrap();
+        tick_of(&quiet).await.unwrap();
         world.advance(LEASE);
         world
     })

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gleaner::app::batch::cancel::cancel_run;
 use gleaner::app::replay::Outcome;
 use gleaner::domain::job::State;
 use gleaner::simulator::Config;
@@ -156,4 +157,30 @@ async fn a_late_outcome_that_cannot_be_taken_blocks_no_part() {
     let (progress, books) = books_of(&world, &run, &text).await;
     assert_eq!(books.values.len(), 20);
     assert_eq!(progress.run.unwrap().attempts_parked(), 1);
+}
+
+#[tokio::test]
+async fn a_replay_that_was_cancelled_with_its_run_is_settled_by_its_late_result_all_the_same() {
+    let config = Config { latency: Duration::from_secs(90 * 60), ..Config::default() };
+    let world = World::with(&["row-refused=1"], config, in_parts_of(20)).await;
+    let text = rows(5);
+    let run = land_run(&world, with_deadline(&text, "1h")).await;
+    let (_, before) = books_of(&world, &run, &text).await;
+    assert_eq!(before.dead.len(), 5);
+    world.set_faults(&[]).await;
+    replay_all(&world.engine, &as_they_were()).await.unwrap();
+    world.pass(Duration::from_secs(80 * 60), Duration::from_secs(60)).await;
+    let progress = world.progress(&run).await;
+    assert_eq!(replays(&progress)[0].attempts.len(), 2, "the first one is given up");
+    world.advance(Duration::from_secs(15 * 60));
+    cancel_run(&world.engine, progress.intake, "no").await.unwrap();
+    world.tick().await;
+    let (progress, _) = books_of(&world, &run, &text).await;
+    assert_eq!((progress.tally.parked, progress.tally.discarded), (5, 0), "dead as before");
+    assert_eq!(rows_in(&world.engine, State::Parked).await.len(), 5);
+    world.pass(60 * HOUR, HOUR).await;
+    let (progress, books) = books_of(&world, &run, &text).await;
+    assert_eq!((books.values.len(), progress.tally.recovered, progress.tally.parked), (5, 5, 0));
+    assert_eq!(rows_in(&world.engine, State::Recovered).await.len(), 5);
+    merged(&world, &progress).await;
 }

@@ -1,14 +1,16 @@
 //! Results that could not be handed on, attempts of batch runs, calls, and what a change brings to Gemini.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::future::{Either, select};
 use gleaner::adapters::local::DataFolder;
 use gleaner::app::consume::result_object;
 use gleaner::app::engine::Engine;
 use gleaner::app::left_work::do_left_work;
-use gleaner::app::replay::{Outcome, Replay, replay};
+use gleaner::app::replay::{Outcome, Replay, Replayed, replay};
 use gleaner::app::report::every;
 use gleaner::domain::item::Item;
 use gleaner::domain::job::State;
@@ -20,7 +22,7 @@ use serde_json::{Value, json};
 use super::{EVER, apply, dead_by, only, replay_by};
 use crate::books::{audit, rows};
 use crate::runs::plain::{in_parts_of, land_run};
-use crate::world::{MINUTE, Maker, World, text, tick_of};
+use crate::world::{MINUTE, Maker, World, a_moment, text, tick_of};
 
 /// A world with one result that nobody would take.
 async fn not_handed_on() -> (World, String) {
@@ -183,6 +185,24 @@ async fn calls_end_at_once_where_nobody_has_more_time() {
     );
 }
 
+/// A replay, beside which the same is done again and again once a call was handed over.
+async fn while_replaying(front: &Engine, request: &Replay, until: Millis, step: impl AsyncFn()) -> Replayed {
+    let mut replaying = pin!(replay(front, request, until));
+    let mut has_begun = false;
+    loop {
+        let moment = pin!(a_moment());
+        match select(replaying.as_mut(), moment).await {
+            Either::Left((replayed, _)) => return replayed.unwrap(),
+            Either::Right(_) => {
+                has_begun |= !every(front, State::Retryable, 1).await.unwrap().is_empty();
+                if has_begun {
+                    step().await;
+                }
+            }
+        }
+    }
+}
+
 /// On a stack a call is the worker's, which has more time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_are_handed_over_and_waited_for() {
@@ -191,29 +211,18 @@ async fn calls_are_handed_over_and_waited_for() {
     let queue = Arc::new(data.work_queue(world.clock.clone()).unwrap());
     let front = Engine { work_queue: Some(queue.clone()), ..world.second() };
     let worker = Engine { left_work: Some(queue.clone()), ..world.second() };
-    let request = |until: Millis, limit| {
-        let (front, request) = (front.clone(), Replay { limit, ..apply() });
-        tokio::spawn(async move { replay(&front, &request, until).await.unwrap() })
-    };
     // Nobody makes it in time: it ends later.
-    let late = request(world.now().plus(Duration::from_secs(1)), 1);
-    crate::world::eventually("it is handed over", async || {
-        every(&world.engine, State::Retryable, 10).await.unwrap().len() == 1
+    let until = world.now().plus(Duration::from_secs(1));
+    let late = while_replaying(&front, &Replay { limit: 1, ..apply() }, until, async || {
+        world.advance(Duration::from_millis(500));
     })
     .await;
-    while !late.is_finished() {
-        world.advance(Duration::from_millis(500));
-        crate::world::a_moment().await;
-    }
-    let late = late.await.unwrap();
     assert_eq!((late.resubmitted, late.recovered), (1, 0), "{late:?}");
-    let soon = request(EVER, 10);
-    while !soon.is_finished() {
+    let soon = while_replaying(&front, &apply(), EVER, async || {
         do_left_work(&worker, EVER).await.unwrap();
         world.advance(Duration::from_millis(100));
-        crate::world::a_moment().await;
-    }
-    let soon = soon.await.unwrap();
+    })
+    .await;
     assert_eq!((soon.scanned, soon.recovered, soon.resubmitted), (2, 2, 0), "{soon:?}");
     // Should the message have been lost, the tick goes on.
     world.advance(MINUTE * 3);

@@ -62,7 +62,7 @@ pub(super) async fn replay_group(
     for ((root, used), some) in alikes {
         let model = how.changes.model.as_deref();
         let maybe_paid = some.maybe_paid;
-        let alike = Alike { run: &group.run, root, used, model, maybe_paid, of_group: true };
+        let alike = Alike { run: &group.run, root, used, model, maybe_paid, of_group: Some(&group.class) };
         makings.push((Making::begin(engine, &alike).await?, some.entries));
     }
     if let Some(why) = claim(engine, &group, &makings, how).await? {

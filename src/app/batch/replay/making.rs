@@ -9,6 +9,7 @@ use crate::app::batch::items;
 use crate::app::engine::{Engine, Trouble};
 use crate::domain::item::Item;
 use crate::domain::job::{Lease, State};
+use crate::domain::moves::Now;
 use crate::domain::part::{Part, PartId};
 use crate::domain::time::Millis;
 use crate::ports::ledger::CreateError;
@@ -23,7 +24,8 @@ pub(super) struct Alike<'a> {
     /// Another model.
     pub model: Option<&'a str>,
     pub maybe_paid: bool,
-    pub of_group: bool,
+    /// The class of the group that they had their dead letter in.
+    pub of_group: Option<&'a str>,
 }
 
 /// A part that is being made here.
@@ -39,7 +41,7 @@ pub(super) struct Making<'a> {
 impl<'a> Making<'a> {
     /// Begins one, empty and leased. Its number is taken from its root first, so that no two have the same.
     pub async fn begin(engine: &'a Engine, alike: &Alike<'_>) -> Result<Self, Trouble> {
-        let count = |part: &mut Part, _: crate::domain::moves::Now<'_>| {
+        let count = |part: &mut Part, _: Now<'_>| {
             part.replays = part.replays.saturating_add(1);
             true
         };
@@ -62,7 +64,7 @@ impl<'a> Making<'a> {
             granted: alike.used,
             replays: 0,
             maybe_paid: alike.maybe_paid,
-            of_group: alike.of_group,
+            of_group: alike.of_group.map(str::to_owned),
             attempts: Vec::new(),
             intent: None,
             passes: Vec::new(),

@@ -11,7 +11,7 @@ use crate::app::batch::row::look::{find_line, settled_in};
 use crate::app::batch::{items, report};
 use crate::app::engine::{Engine, Trouble};
 use crate::domain::dead::{DeadGroup, DeadRow};
-use crate::domain::item::Item;
+use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Rev, State};
 use crate::domain::part::{File, Part, PartId};
 use crate::domain::pass::{SettledAs, find};
@@ -44,6 +44,22 @@ pub async fn recheck(engine: &Engine, item: Item) -> Result<(), Trouble> {
         Item::DeadGroup(group) if group.state == State::Retryable => recheck_group(engine, group).await,
         _ => Ok(()),
     }
+}
+
+/// Has the group looked at whose rows went out in a part that has just ended.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub(in crate::app::batch) async fn wake_group(engine: &Engine, part: &Part) -> Result<(), Trouble> {
+    let Some(class) = &part.of_group else { return Ok(()) };
+    let Some(Item::DeadGroup(group)) = engine.ledger.get(&ItemId::dead_group(&part.run, class)).await? else {
+        return Ok(());
+    };
+    if group.state != State::Retryable {
+        return Ok(());
+    }
+    let read = group.rev.clone();
+    replace(engine, &read, Item::DeadGroup(DeadGroup { due_at: Some(engine.clock.now()), ..group })).await
 }
 
 async fn stands(engine: &Engine, run: &str, id: &PartId) -> Result<Stands, Trouble> {

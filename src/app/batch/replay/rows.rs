@@ -16,6 +16,7 @@ use crate::domain::job::State;
 use crate::domain::json::quoted;
 use crate::domain::part::{Part, PartId};
 use crate::domain::pass::find;
+use crate::domain::time::Millis;
 use crate::ports::ledger::ReplaceError;
 
 /// How many rows are claimed before the lease is looked at again.
@@ -46,7 +47,7 @@ pub(super) async fn replay_alike(
     }
     let Some(run) = ready.first().map(|row| row.run.clone()) else { return Ok(told) };
     let model = how.changes.model.as_deref();
-    let alike = Alike { run: &run, root, used, model, maybe_paid, of_group: false };
+    let alike = Alike { run: &run, root, used, model, maybe_paid, of_group: None };
     let mut making = Making::begin(engine, &alike).await?;
     let (mut claimed, mut origins) = (Vec::new(), Origins::default());
     for some in ready.chunks(AT_ONCE) {
@@ -60,7 +61,7 @@ pub(super) async fn replay_alike(
             .buffered(engine.settings.concurrency);
         for claim in claims.try_collect::<Vec<_>>().await? {
             match claim {
-                Claim::Ours(row) => claimed.push(row),
+                Claim::Ours(row) => claimed.push(*row),
                 Claim::Not(what) => told.push(what),
             }
         }
@@ -93,20 +94,14 @@ pub(super) async fn replay_alike(
 pub(super) const TOO_SLOW: &str = "it took longer than its lease, or somebody cancelled the run meanwhile: it is a dead letter again by the next tick. Replay it again";
 
 enum Claim {
-    Ours(DeadRow),
+    Ours(Box<DeadRow>),
     Not(Told),
 }
 
 /// Claims a row for a part: only one of all who want it gets it.
-async fn claim(
-    engine: &Engine,
-    read: DeadRow,
-    part: &Part,
-    until: crate::domain::time::Millis,
-    reason: &str,
-) -> Result<Claim, Trouble> {
+async fn claim(engine: &Engine, read: DeadRow, part: &Part, until: Millis, reason: &str) -> Result<Claim, Trouble> {
     let id = ItemId::dead_row(&read.id);
-    let mut row = read.clone();
+    let (at, mut row) = (read.at.clone(), read);
     loop {
         match row.state {
             State::Parked => {}
@@ -115,7 +110,7 @@ async fn claim(
             }
             other => return Ok(Claim::Not(left(id, format!("somebody else took it up: it is {other} now")))),
         }
-        if row.at != read.at {
+        if row.at != at {
             return Ok(Claim::Not(left(id, "it has died once more meanwhile; try again")));
         }
         let rev = row.rev.clone();
@@ -127,7 +122,7 @@ async fn claim(
         next.replayed_in = Some(part.part.clone());
         next.letter.note(Some(reason));
         match engine.replace(&rev, Item::DeadRow(next)).await {
-            Ok(Item::DeadRow(claimed)) => return Ok(Claim::Ours(claimed)),
+            Ok(Item::DeadRow(claimed)) => return Ok(Claim::Ours(Box::new(claimed))),
             Err(ReplaceError::Stale(Some(found))) => match *found {
                 // Its message was sent, say.
                 Item::DeadRow(found) => row = found,
@@ -146,7 +141,7 @@ async fn line_of(engine: &Engine, row: DeadRow, changes: &Changes) -> Result<(St
     let (object, at, length) = &row.at;
     let bytes = engine.objects.read(object, *at..*at + *length).await?;
     let (key, line) = row_line(&bytes, changes).map_err(|why| broken(object, *at, &why))?;
-    Ok((row.id.clone(), key, line))
+    Ok((row.id, key, line))
 }
 
 /// The key and the line to send of a line of an object of dead rows.

@@ -306,7 +306,7 @@ fn part() -> impl Strategy<Value = Item> {
                 granted: used / 3,
                 replays: used / 7,
                 maybe_paid: halved,
-                of_group: halved,
+                of_group: halved.then(|| "blocked:SAFETY".to_owned()),
                 attempts,
                 intent,
                 passes,

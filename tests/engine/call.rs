@@ -1,0 +1,10 @@
+//! Plain calls: each try a reservation of its own, what came of it durable before anything is said, and every verdict.
+
+mod interactions;
+mod killed;
+mod lease;
+mod many;
+mod plain;
+mod script;
+mod stack;
+mod table;
