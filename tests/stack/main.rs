@@ -6,8 +6,8 @@ mod deployed;
 #[path = "../emulator/mod.rs"]
 mod emulator;
 mod events;
-mod letters;
 mod importing;
+mod letters;
 #[path = "../program/mod.rs"]
 mod program;
 mod roles;
