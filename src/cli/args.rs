@@ -67,10 +67,10 @@ pub enum Command {
     /// Send nothing new until `resume`; results are still collected
     #[command(after_help = help::PAUSE)]
     Pause(Pause),
-    /// End a pause and open the gates, or let a batch run go on that waits
+    /// End a pause and open the gates, or let a run go on that waits
     #[command(after_help = help::RESUME)]
     Resume(Resume),
-    /// Stop a job, or what is left of a file or a run, here and at Gemini
+    /// Stop a job, or the rest of a file or run, here and at Gemini
     #[command(after_help = help::CANCEL)]
     Cancel(Cancel),
     /// See to the webhooks by which Gemini tells that work has ended
