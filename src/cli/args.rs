@@ -76,7 +76,7 @@ pub enum Command {
     /// See to the webhooks by which Gemini tells that work has ended
     #[command(after_help = help::WEBHOOK, subcommand_required = true, arg_required_else_help = true)]
     Webhook(Webhook),
-    /// Take over a ledger that a seed script wrote, and submit nothing twice
+    /// Take over a seed script's ledger, and submit nothing twice
     #[command(after_help = help::IMPORT_SEED)]
     ImportSeed(ImportSeed),
     /// Run a Gemini of your own, for trying out and for tests

@@ -381,9 +381,9 @@ Examples:
   files               [{file, sha256, run, count}], the 20 largest
   oldest, newest      since when they are dead letters, or null
   oldest_age_s        the age of the oldest in seconds, or null
-  expiries            [{what, at, days, free_tier_at?, id, name?, items}], what is
-                      deleted next of each kind: the \"message\" of a dead letter
-                      (by SQS, 14 days after it was sent), an \"interaction\" (by
+  expiries            [{what, at, days, free_tier_at?, id, name?, items}]: what
+                      is deleted next of each kind: the \"message\" of a dead
+                      letter (by SQS, 14 days after it was sent), an \"interaction\" (by
                       Gemini, 55 days after it was made, on the free tier 1), a
                       \"batch_output\" (42 days), an \"input_file\" (48 hours).
                       items: how many of the kind are still there

@@ -99,9 +99,9 @@ impl Job {
     pub(super) fn look_at_heard(&mut self, now: Now<'_>) {
         let next = self.heard.iter().map(|heard| now.at.plus(now.policy.next_proof(heard.polls))).min();
         if let Some(next) = next.filter(|_| self.waits_for_heard()) {
-            let has_letter = self.state == State::Parked && self.letter.is_due(self.since, now.at);
-            let anyway = self.due_at.filter(|due| *due > now.at || has_letter);
-            self.due_at = Some(anyway.map_or(next, |due| due.min(next)));
+            let anyway = self.due_at.filter(|due| *due > now.at);
+            let letter = (self.state == State::Parked).then(|| self.letter.due(self.since));
+            self.due_at = [Some(next), anyway, letter].into_iter().flatten().min();
         }
     }
 

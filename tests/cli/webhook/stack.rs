@@ -21,6 +21,7 @@ fn template(gemini: &Gemini) -> String {
         },
         "Outputs": {
             "Table": output(json!("t")), "Bucket": output(json!("b")), "WorkQueue": output(json!("http://127.0.0.1/q")),
+            "DeadLetters": output(json!("http://127.0.0.1/d")),
             "GeminiSecret": output(json!({"Ref": "Gemini"})), "WebhookSecret": output(json!({"Ref": "Webhook"})),
             "WebhookUrl": output(json!("https://abc.execute-api.example.test/webhook")),
             "Settings": output(json!(json!({"GEMINI_BASE_URL": gemini.url}).to_string())),
