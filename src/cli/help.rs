@@ -383,9 +383,10 @@ Examples:
   oldest_age_s        the age of the oldest in seconds, or null
   expiries            [{what, at, days, free_tier_at?, id, name?, items}]: what
                       is deleted next of each kind: the \"message\" of a dead
-                      letter (by SQS, 14 days after it was sent), an \"interaction\" (by
-                      Gemini, 55 days after it was made, on the free tier 1), a
-                      \"batch_output\" (42 days), an \"input_file\" (48 hours).
+                      letter (by SQS, 14 days after it was sent), an
+                      \"interaction\" (by Gemini, 55 days after it was made, on
+                      the free tier 1), a \"batch_output\" (42 days), an
+                      \"input_file\" (48 hours).
                       items: how many of the kind are still there
   days_until_expiry   days until the first of them, or null
   unsent_messages     dead letters whose message is still to be sent
