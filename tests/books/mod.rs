@@ -92,7 +92,9 @@ pub async fn audit(engine: &Engine, progress: &Progress, text: &str) -> Books {
     assert_eq!(tally.jobs + tally.bad_lines, progress.intake.lines);
     // A replay allows as many again as its rows had used.
     let granted = run.parts.iter().map(|part| part.granted).max().unwrap_or(0);
-    let most = u64::from(run.run.max_attempts + granted);
+    // Creates of one attempt beyond its first, which stayed unclear, cost its rows attempts, too.
+    let further = run.jobs.values().map(|job| job.attempts.saturating_sub(1)).max().unwrap_or(0);
+    let most = u64::from(run.run.max_attempts + granted + further);
     for (key, attempts) in
         books.values.iter().map(|(key, (_, n))| (key, n)).chain(books.dead.iter().map(|(key, (_, n))| (key, n)))
     {

@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gleaner::adapters::local::seed::{Scratch, SeedFile};
+use gleaner::adapters::system::SystemIds;
 use gleaner::app::engine::Engine;
 use gleaner::app::import::{ImportError, Imported, import};
 use gleaner::app::report::every;
 use gleaner::domain::item::{Item, ItemId};
 use gleaner::domain::job::{Job, JobKey, State};
+use gleaner::ports::ids::Ids as _;
 use serde_json::Value;
 
 use super::world::World;
@@ -28,7 +30,7 @@ async fn made(arguments: &[&str]) -> Value {
 }
 
 async fn try_import(engine: &Engine, path: &Path) -> Result<Imported, ImportError> {
-    let scratch = Scratch::new(&engine.ids.token()).unwrap();
+    let scratch = Scratch::new(&SystemIds.token()).unwrap();
     let seed = SeedFile::open(path, scratch.path())?;
     let name = path.file_name().unwrap().to_str().unwrap();
     import(engine, Box::new(seed), name, scratch.path()).await
