@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
+use super::calls::follow;
 use super::dead::tell;
 use super::halve::halve;
 use super::items;
@@ -22,7 +23,7 @@ use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Fate, InputRef, Job, JobKey, Lease, Mode, State, Work};
 use crate::domain::json::digest;
 use crate::domain::moves::Now;
-use crate::domain::part::{Attempt, File, Intent, Part, Rows, Sending, TOO_LARGE, attempt_key, object};
+use crate::domain::part::{Attempt, Calls, File, Intent, Part, Rows, Sending, TOO_LARGE, attempt_key, object};
 use crate::ports::ledger::CreateError;
 
 /// How soon a part is looked at whose attempt is out: the attempt itself wakes it earlier, unless that was lost.
@@ -295,7 +296,9 @@ async fn send_next(engine: &Engine, part: Part, run: &Run, rows: Rows, out: &mut
 async fn make_job(engine: &Engine, part: &Part, run: &Run) -> Result<(), Trouble> {
     let Some(latest) = part.latest() else { return Ok(()) };
     let mut job = planned(engine, part, run, latest);
-    job.maybe_accepted = may_be_paid(engine, part).await?;
+    if !follow(engine, part, latest, &mut job).await? {
+        job.maybe_accepted = may_be_paid(engine, part).await?;
+    }
     match engine.create(&Item::Job(job.clone())).await {
         Ok(()) => {}
         Err(CreateError::Exists(found)) => match *found {
@@ -351,6 +354,7 @@ pub(in crate::app) fn planned(engine: &Engine, part: &Part, run: &Run, rows: &Se
         not_listed: None,
         refusals: 0,
         output: None,
+        calls: part.by_call.then(Calls::default),
     }));
     job.enter(State::Retryable, Some(now), now);
     job

@@ -140,7 +140,7 @@ impl<'a> Jobs<'a> {
         let tried = match job.mode {
             // A call is handed over, if there is somebody who has more time.
             Mode::Call => call_on(engine, &self.gates, job).await.map(drop),
-            _ => try_again(engine, &self.gates, job).await.map(drop),
+            _ => try_again(engine, &self.gates, job, self.until).await.map(drop),
         };
         // It is claimed whatever comes now: the next tick goes on.
         match tried {
