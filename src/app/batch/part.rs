@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
+use super::back;
 use super::calls::follow;
 use super::dead::tell;
 use super::halve::halve;
 use super::items;
 use super::pass::{Made, make};
 use super::replay::wake_group;
-use super::{back, report};
 use crate::app::engine::{Engine, Trouble};
 use crate::app::report::every;
 use crate::domain::classify::exhausted;
@@ -382,24 +382,4 @@ pub async fn others_are_out(engine: &Engine, attempt: &Attempt, model: &str) -> 
     }
     let jobs = engine.ledger.get_many(&keys).await?;
     Ok(jobs.iter().any(|job| matches!(job.state(), State::Reserving | State::Unclear | State::Submitted)))
-}
-
-/// Wakes the parts of a run that wait, as after a person has let it go on.
-///
-/// # Errors
-/// Trouble with the ledger.
-pub async fn wake_run(engine: &Engine, run: &Run) -> Result<(), Trouble> {
-    for part in report::parts(engine, run).await? {
-        if part.state == State::Parked {
-            items::settle(engine, &part.run, &part.part, |part, now| {
-                let parked = part.state == State::Parked;
-                if parked {
-                    part.enter(State::UnderWay, Some(now.at), now.at);
-                }
-                parked
-            })
-            .await?;
-        }
-    }
-    Ok(())
 }
