@@ -5,6 +5,7 @@
 //! | `cut` | the intake into parts |
 //! | `part` | brings a part on: its next attempt, its dead letters, its end |
 //! | `send` | an attempt's rows uploaded, its batch created once |
+//! | `calls` | an attempt's rows made as plain calls, if a person wants that |
 //! | `look` | batch jobs looked at, unclear ones found by their name |
 //! | `settle` | Gemini's output brought down, and a pass over it that counts once |
 //! | `back` | an attempt that brought nothing: its rows go to the next one |
@@ -16,6 +17,7 @@
 
 mod back;
 pub mod blocks;
+mod calls;
 pub mod cancel;
 pub mod cut;
 mod dead;

@@ -29,10 +29,10 @@ use crate::ports::objects::Put;
 const MARGIN: Duration = Duration::from_secs(20);
 
 /// The longest wait between two tries that is waited out in place.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// How often a waiting process looks whether it is to stop.
-const GLANCE: Duration = Duration::from_secs(1);
+pub(super) const GLANCE: Duration = Duration::from_secs(1);
 
 /// The class of an answer that is longer than this program takes.
 const TOO_LONG: &str = "internal:too_long";
@@ -136,7 +136,7 @@ fn raw(response: &RawValue) -> Bytes {
 }
 
 /// An answer exists nowhere else until it is an object, so trouble with that is waited out for a while.
-async fn keep(engine: &Engine, job: &Job, name: &str, bytes: Bytes) -> Result<Put, Trouble> {
+pub(super) async fn keep(engine: &Engine, job: &Job, name: &str, bytes: Bytes) -> Result<Put, Trouble> {
     let mut tries = 0;
     loop {
         match engine.objects.put(name, bytes.clone()).await {
@@ -190,7 +190,7 @@ async fn failed(engine: &Engine, gates: &Gates<'_>, pass: &Pass, job: Job, error
 }
 
 /// What a refused call means. A 429 is the job's own, unless the quota of the day is used up: every job would meet that.
-fn judge(failure: &Failure) -> Judgement {
+pub(super) fn judge(failure: &Failure) -> Judgement {
     if is_foreign(failure) {
         return operator("operator:address");
     }
@@ -205,7 +205,7 @@ fn judge(failure: &Failure) -> Judgement {
 }
 
 /// Whether a refusal says that no work was done: any 4xx but 408 and 409.
-fn is_definite(failure: &Failure) -> bool {
+pub(super) fn is_definite(failure: &Failure) -> bool {
     failure.http.is_some_and(|http| (400..500).contains(&http) && !matches!(http, 408 | 409))
 }
 

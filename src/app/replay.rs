@@ -24,7 +24,7 @@ use thiserror::Error;
 use self::jobs::Jobs;
 use self::plan::{Plan, plan};
 use self::select::{MOST, Selected, Which, select};
-use super::batch::replay::{How, replay_rows};
+use super::batch::replay::{How, call_at_once, replay_rows};
 use super::engine::{Engine, Trouble};
 use super::report::as_letter;
 use crate::domain::changes::Changes;
@@ -246,14 +246,23 @@ async fn carry_out(engine: &Engine, selected: Selected, how: &How, until: Millis
     let (rows, others): (Vec<Item>, Vec<Item>) =
         selected.letters.iter().cloned().partition(|item| matches!(item, Item::DeadRow(_) | Item::DeadGroup(_)));
     let jobs = Jobs::new(engine, how, until);
-    let of_rows = async { if rows.is_empty() { Ok(Vec::new()) } else { replay_rows(engine, rows, how).await } };
+    let of_rows = async {
+        let told = if rows.is_empty() { Vec::new() } else { replay_rows(engine, rows, how).await? };
+        // Where there is a work queue, somebody else makes calls.
+        let is_here = how.by == RowsBy::Call && engine.work_queue.is_none();
+        Ok(if is_here { call_at_once(engine, told, until).await } else { (told, None) })
+    };
     let (became, of_rows) = futures::join!(jobs.replay(others), of_rows);
     replayed.trouble = jobs.trouble();
     let mut became: HashMap<ItemId, (Outcome, Option<String>)> = became.into_iter().collect();
     let mut untold = "nobody knows what became of it: look at it again".to_owned();
     match of_rows {
-        Ok(of_rows) => became.extend(of_rows.into_iter().map(|(id, outcome, why)| (id, (outcome, why)))),
+        Ok((of_rows, trouble)) => {
+            became.extend(of_rows.into_iter().map(|(id, outcome, why)| (id, (outcome, why))));
+            replayed.trouble = replayed.trouble.take().or(trouble);
+        }
         Err(trouble) => {
+            let trouble: Trouble = trouble;
             untold = trouble.to_string();
             replayed.trouble.get_or_insert(untold.clone());
         }

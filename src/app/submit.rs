@@ -110,7 +110,7 @@ async fn submit_again(engine: &Engine, gates: &Gates<'_>, until: Millis) -> Resu
             match item {
                 _ if over => Ok(None),
                 Item::Job(job) if job.batch.is_some() => {
-                    try_again(engine, gates, job).await.map(|sent| sent.then_some(Sent::Submitted))
+                    try_again(engine, gates, job, until).await.map(|sent| sent.then_some(Sent::Submitted))
                 }
                 Item::Job(job) => bring_again(engine, gates, job).await,
                 other if step(&other, engine.clock.now()) == Action::Recheck => {
@@ -194,10 +194,11 @@ pub async fn submit_intake(engine: &Engine, sha256: &str, until: Millis) -> Resu
     }
 }
 
-/// Reserves a job's next attempt and sends it. False: it was not sent now.
-pub(super) async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job) -> Result<bool, Trouble> {
+/// Reserves a job's next attempt and sends it; of calls that an attempt of a run is made of none is begun after `until`.
+/// False: it was not sent now.
+pub(super) async fn try_again(engine: &Engine, gates: &Gates<'_>, job: Job, until: Millis) -> Result<bool, Trouble> {
     if job.batch.is_some() && step(&Item::Job(job.clone()), engine.clock.now()) == Action::Submit {
-        return send_attempt(engine, gates, job).await;
+        return send_attempt(engine, gates, job, until).await;
     }
     let sent = bring_again(engine, gates, job).await?;
     Ok(sent.is_some_and(|sent| sent != Sent::NotSent))

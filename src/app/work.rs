@@ -203,7 +203,7 @@ pub async fn work(engine: &Engine, inbox: Option<&dyn Inbox>, work: &Work, until
                 if found.rev == *rev {
                     found.due_at = Some(engine.clock.now());
                 }
-                bring_on(engine, Item::Job(found)).await.map(u64::from)
+                bring_on(engine, Item::Job(found), until).await.map(u64::from)
             }
             None => {
                 warn!(job.key = %job, "the work queue names a job that the ledger doesn't have");
@@ -227,9 +227,9 @@ pub async fn work(engine: &Engine, inbox: Option<&dyn Inbox>, work: &Work, until
                 if job.lease.as_ref().is_none_or(|lease| lease.until <= now) {
                     job.due_at = Some(now);
                 }
-                bring_on(engine, Item::Job(job)).await.map(u64::from)
+                bring_on(engine, Item::Job(job), until).await.map(u64::from)
             }
-            Some(item) => bring_on(engine, item).await.map(u64::from),
+            Some(item) => bring_on(engine, item, until).await.map(u64::from),
         },
     }
 }
@@ -243,12 +243,12 @@ async fn bring_on_part(engine: &Engine, mut part: Part) -> Result<(), Trouble> {
     Ok(())
 }
 
-async fn bring_on(engine: &Engine, item: Item) -> Result<bool, Trouble> {
+async fn bring_on(engine: &Engine, item: Item, until: Millis) -> Result<bool, Trouble> {
     match (step(&item, engine.clock.now()), item) {
         (Action::Submit, Item::Job(job)) if job.mode == Mode::Call => {
             Ok(call_on(engine, &Gates::new(engine), job).await? == Some(Sent::Consumed))
         }
-        (Action::Submit, Item::Job(job)) => try_again(engine, &Gates::new(engine), job).await.map(|_| false),
+        (Action::Submit, Item::Job(job)) => try_again(engine, &Gates::new(engine), job, until).await.map(|_| false),
         (_, item) => step_one(engine, item).await,
     }
 }

@@ -124,6 +124,20 @@ pub struct Attempt {
     /// Its output at Gemini, once it has ended with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
+    /// What came of its calls, if its rows go out as plain calls and not as a batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Calls>,
+}
+
+/// What an attempt by plain calls leaves to the one after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Calls {
+    /// Calls that failed and may have been paid for all the same: made again, each is a possible duplicate.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub in_doubt: u32,
+    /// The latest time that Gemini named for a row to be tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Millis>,
 }
 
 /// The output of a batch job.
@@ -367,6 +381,9 @@ pub struct Part {
     /// The class of its rows, if they had no dead letters of their own when they were replayed, but one for all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_group: Option<String>,
+    /// Whether its rows go out as plain calls and not as a batch.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_call: bool,
     /// Its attempts, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Sending>,

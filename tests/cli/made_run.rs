@@ -187,6 +187,7 @@ impl MadeRun {
             not_listed: None,
             refusals: 0,
             output: None,
+            calls: None,
         }));
         job
     }

@@ -1,5 +1,6 @@
 //! Dead rows that a person has replayed: each ends once, whoever is killed and whatever comes late.
 
+mod calls;
 mod groups;
 mod killed;
 mod late;

@@ -198,6 +198,7 @@ impl<'a> Cutting<'a> {
             replays: 0,
             maybe_paid: false,
             of_group: None,
+            by_call: false,
             attempts: Vec::new(),
             intent: None,
             passes: Vec::new(),

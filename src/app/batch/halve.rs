@@ -69,6 +69,7 @@ pub(super) async fn halve(engine: &Engine, mut part: Part, rows: &Rows) -> Resul
             replays: 0,
             maybe_paid: part.maybe_paid,
             of_group: part.of_group.clone(),
+            by_call: part.by_call,
             attempts: Vec::new(),
             intent: None,
             passes: Vec::new(),

@@ -1,10 +1,9 @@
 //! Letting a run go on that waits for a person.
 
-use super::items;
-use super::part::wake_run;
+use super::{items, report};
 use crate::app::engine::{Engine, Trouble};
-use crate::domain::intake::{Held, Intake};
-use crate::domain::job::{MESSAGE_BYTES, clip};
+use crate::domain::intake::{Held, Intake, Run};
+use crate::domain::job::{MESSAGE_BYTES, State, clip};
 use crate::domain::moves::Now;
 
 /// Has a run wait for a person.
@@ -41,4 +40,24 @@ pub async fn let_go_on(engine: &Engine, intake: Intake) -> Result<Option<Held>, 
         wake_run(engine, run).await?;
     }
     Ok(held)
+}
+
+/// Wakes the parts of a run that wait, as after a person has let it go on.
+///
+/// # Errors
+/// Trouble with the ledger.
+pub async fn wake_run(engine: &Engine, run: &Run) -> Result<(), Trouble> {
+    for part in report::parts(engine, run).await? {
+        if part.state == State::Parked {
+            items::settle(engine, &part.run, &part.part, |part, now| {
+                let parked = part.state == State::Parked;
+                if parked {
+                    part.enter(State::UnderWay, Some(now.at), now.at);
+                }
+                parked
+            })
+            .await?;
+        }
+    }
+    Ok(())
 }

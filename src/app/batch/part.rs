@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
+use super::back;
+use super::calls::follow;
 use super::dead::tell;
 use super::halve::halve;
 use super::items;
 use super::pass::{Made, make};
 use super::replay::wake_group;
-use super::{back, report};
 use crate::app::engine::{Engine, Trouble};
 use crate::app::report::every;
 use crate::domain::classify::exhausted;
@@ -22,7 +23,7 @@ use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Fate, InputRef, Job, JobKey, Lease, Mode, State, Work};
 use crate::domain::json::digest;
 use crate::domain::moves::Now;
-use crate::domain::part::{Attempt, File, Intent, Part, Rows, Sending, TOO_LARGE, attempt_key, object};
+use crate::domain::part::{Attempt, Calls, File, Intent, Part, Rows, Sending, TOO_LARGE, attempt_key, object};
 use crate::ports::ledger::CreateError;
 
 /// How soon a part is looked at whose attempt is out: the attempt itself wakes it earlier, unless that was lost.
@@ -295,7 +296,9 @@ async fn send_next(engine: &Engine, part: Part, run: &Run, rows: Rows, out: &mut
 async fn make_job(engine: &Engine, part: &Part, run: &Run) -> Result<(), Trouble> {
     let Some(latest) = part.latest() else { return Ok(()) };
     let mut job = planned(engine, part, run, latest);
-    job.maybe_accepted = may_be_paid(engine, part).await?;
+    if !follow(engine, part, latest, &mut job).await? {
+        job.maybe_accepted = may_be_paid(engine, part).await?;
+    }
     match engine.create(&Item::Job(job.clone())).await {
         Ok(()) => {}
         Err(CreateError::Exists(found)) => match *found {
@@ -351,6 +354,7 @@ pub(in crate::app) fn planned(engine: &Engine, part: &Part, run: &Run, rows: &Se
         not_listed: None,
         refusals: 0,
         output: None,
+        calls: part.by_call.then(Calls::default),
     }));
     job.enter(State::Retryable, Some(now), now);
     job
@@ -378,24 +382,4 @@ pub async fn others_are_out(engine: &Engine, attempt: &Attempt, model: &str) -> 
     }
     let jobs = engine.ledger.get_many(&keys).await?;
     Ok(jobs.iter().any(|job| matches!(job.state(), State::Reserving | State::Unclear | State::Submitted)))
-}
-
-/// Wakes the parts of a run that wait, as after a person has let it go on.
-///
-/// # Errors
-/// Trouble with the ledger.
-pub async fn wake_run(engine: &Engine, run: &Run) -> Result<(), Trouble> {
-    for part in report::parts(engine, run).await? {
-        if part.state == State::Parked {
-            items::settle(engine, &part.run, &part.part, |part, now| {
-                let parked = part.state == State::Parked;
-                if parked {
-                    part.enter(State::UnderWay, Some(now.at), now.at);
-                }
-                parked
-            })
-            .await?;
-        }
-    }
-    Ok(())
 }

@@ -6,6 +6,7 @@
 //! when its lease is over is settled with nothing in it, and its rows are dead letters again ([`recheck`]).
 
 pub(super) mod again;
+mod at_once;
 mod group;
 mod making;
 mod rechecking;
@@ -14,6 +15,7 @@ mod standing;
 
 use std::collections::BTreeMap;
 
+pub use self::at_once::call_at_once;
 use self::group::replay_group;
 pub use self::rechecking::recheck;
 pub(super) use self::rechecking::wake_group;
@@ -40,7 +42,7 @@ pub struct How {
 }
 
 /// What became of one dead letter, and why where there is something to say.
-type Told = (ItemId, Outcome, Option<String>);
+pub type Told = (ItemId, Outcome, Option<String>);
 
 fn left(id: ItemId, why: impl Into<String>) -> Told {
     (id, Outcome::Left, Some(why.into()))
@@ -72,14 +74,14 @@ pub async fn replay_rows(engine: &Engine, letters: Vec<Item>, how: &How) -> Resu
     let mut standings = Standings::default();
     for ((intake, root, used), rows) in alike {
         let ids: Vec<ItemId> = rows.iter().map(|row| ItemId::dead_row(&row.id)).collect();
-        match refused(engine, &intake, how).await? {
+        match refused(engine, &intake).await? {
             Some(why) => told.extend(ids.into_iter().map(|id| left(id, why.clone()))),
             None => told.extend(replay_alike(engine, &mut standings, root, used, rows, how).await?),
         }
     }
     for group in groups {
         let id = ItemId::dead_group(&group.run, &group.class);
-        match refused(engine, &group.intake, how).await? {
+        match refused(engine, &group.intake).await? {
             Some(why) => told.push(left(id, why)),
             None => told.push(replay_group(engine, &mut standings, group, how).await?),
         }
@@ -88,12 +90,7 @@ pub async fn replay_rows(engine: &Engine, letters: Vec<Item>, how: &How) -> Resu
 }
 
 /// Why nothing of a run can be replayed.
-async fn refused(engine: &Engine, intake: &str, how: &How) -> Result<Option<String>, Trouble> {
-    if how.by == RowsBy::Call {
-        return Ok(Some(
-            "rows are replayed as a batch by this version; leave out that they should go as calls".to_owned(),
-        ));
-    }
+async fn refused(engine: &Engine, intake: &str) -> Result<Option<String>, Trouble> {
     let (intake, run) = items::run_of(engine, intake).await?;
     Ok(intake.cancelled.map(|reason| {
         format!("the run {} was cancelled ({reason}): nothing of it goes out any more; discard it instead", run.key)

@@ -5,10 +5,12 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::back::{End, hand_back};
+use super::calls::make_calls;
 use super::files::{delete_input, refused_rows};
 use super::items::{self, attempt_of};
 use super::part::others_are_out;
 use super::settle;
+use crate::app::call::has_time;
 use crate::app::engine::{Engine, Trouble};
 use crate::app::gates::{Gates, Pass};
 use crate::app::send::{REFUSED, UPLOAD, close, fresh_lease, hook, judge_create, look_if_strayed, ticket, write_down};
@@ -16,10 +18,11 @@ use crate::app::submit::SHORT;
 use crate::app::work::hand_over_attempt;
 use crate::domain::classify::{Judgement, Verdict, may_be_shared};
 use crate::domain::failure::Failure;
-use crate::domain::job::{Job, State};
+use crate::domain::job::{Job, Mode, State};
 use crate::domain::moves::{Now, fresh_handle};
 use crate::domain::part::{Attempt, TOO_LARGE};
 use crate::domain::refused_lines::refused_lines;
+use crate::domain::time::Millis;
 use crate::ports::batches::{Upload, UploadError};
 use crate::ports::gemini::{CreateError, ReadError};
 
@@ -32,11 +35,12 @@ const FRESH_FILE: Duration = Duration::from_secs(10 * 60);
 /// How often in a row a part may be refused as too much before it is halved.
 const TOO_MUCH: u32 = 3;
 
-/// Sends an attempt that waits. False: it was not sent now.
+/// Sends an attempt that waits; one whose rows are to be plain calls has them made here, as far as there is time before
+/// `until`. False: it was not sent now.
 ///
 /// # Errors
 /// Trouble; what is in the ledger is true.
-pub async fn send_attempt(engine: &Engine, gates: &Gates<'_>, job: Job) -> Result<bool, Trouble> {
+pub async fn send_attempt(engine: &Engine, gates: &Gates<'_>, job: Job, until: Millis) -> Result<bool, Trouble> {
     let attempt = attempt_of(&job)?.clone();
     let (intake, _) = items::run_of(engine, &job.input.intake).await?;
     if let Some(reason) = &intake.cancelled {
@@ -61,12 +65,20 @@ pub async fn send_attempt(engine: &Engine, gates: &Gates<'_>, job: Job) -> Resul
     }
     let now = engine.clock.now();
     let has_file = attempt.file.as_ref().is_some_and(|file| now.since(file.at) < FILE_AGE);
-    let pass = gates.ask(job.mode, &job.model).await?;
+    let mode = if attempt.calls.is_some() { Mode::Call } else { job.mode };
+    let pass = gates.ask(mode, &job.model).await?;
     if let Pass::Closed(until) | Pass::Paused(until) = pass {
         if until.since(now) > SHORT {
             engine.change(&job, |job, _| job.hold_back(until)).await?;
         }
         return Ok(false);
+    }
+    if mode == Mode::Call {
+        if hand_over_attempt(engine, &job).await? || !has_time(engine) {
+            gates.no_news(mode, &job.model, &pass).await?;
+            return Ok(false);
+        }
+        return make_calls(engine, gates, pass, job, until).await;
     }
     if !has_file {
         if hand_over_attempt(engine, &job).await? {

@@ -170,6 +170,16 @@ async fn intend(
             announced: output.announced,
             last: sending.tries >= run.max_attempts.saturating_add(part.granted),
         },
+        // The answers of its calls, brought together here.
+        _ if attempt.calls.is_some() => Intent {
+            attempt: attempt.number,
+            output: job.answer.clone(),
+            download: 0,
+            late,
+            blame: (missing.class, missing.message),
+            announced: 0,
+            last: sending.tries >= run.max_attempts.saturating_add(part.granted),
+        },
         _ => Intent {
             attempt: attempt.number,
             output: job.answer.clone(),
@@ -218,7 +228,8 @@ async fn add(engine: &Engine, part: &Part, passed: Passed, job: &Job) -> Result<
     }
     let mut next = part.clone();
     next.intent = None;
-    let refused = job.handles.iter().all(|handle| handle.fate != Fate::Won);
+    let by_call = job.batch.as_ref().is_some_and(|attempt| attempt.calls.is_some());
+    let refused = !by_call && job.handles.iter().all(|handle| handle.fate != Fate::Won);
     if let Some(sending) = next.attempts.iter_mut().find(|sending| sending.number == passed.attempt) {
         sending.free |= refused;
     }

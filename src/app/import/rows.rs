@@ -178,6 +178,7 @@ async fn part(engine: &Engine, intake: &Intake, run: &Run, id: PartId, group: &G
         replays: 0,
         maybe_paid: false,
         of_group: None,
+        by_call: false,
         attempts: Vec::new(),
         intent: None,
         passes: Vec::new(),

@@ -10,9 +10,9 @@ use tracing::{info, warn};
 use super::Outcome;
 use super::changed::keep;
 use super::plan::{Plan, plan};
+use crate::app::batch::hold::wake_run;
 use crate::app::batch::items;
 use crate::app::batch::look::look;
-use crate::app::batch::part::wake_run;
 use crate::app::batch::replay::How;
 use crate::app::call::call_on;
 use crate::app::collect::step_one;
@@ -140,7 +140,7 @@ impl<'a> Jobs<'a> {
         let tried = match job.mode {
             // A call is handed over, if there is somebody who has more time.
             Mode::Call => call_on(engine, &self.gates, job).await.map(drop),
-            _ => try_again(engine, &self.gates, job).await.map(drop),
+            _ => try_again(engine, &self.gates, job, self.until).await.map(drop),
         };
         // It is claimed whatever comes now: the next tick goes on.
         match tried {

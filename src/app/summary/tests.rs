@@ -43,6 +43,7 @@ fn items() -> Vec<Item> {
         not_listed: None,
         refusals: 0,
         output: None,
+        calls: None,
     }));
     let mut part = sample::part(3, rev());
     part.enter(State::Parked, None, START);

@@ -206,6 +206,7 @@ pub fn part(number: u32, rev: Rev) -> Part {
         replays: 2,
         maybe_paid: true,
         of_group: Some("blocked:SAFETY".to_owned()),
+        by_call: true,
         attempts: vec![
             sending(1),
             Sending { ended: Some(("expired".to_owned(), "expired at Gemini".to_owned())), free: true, ..sending(2) },

@@ -2,15 +2,15 @@
 
 use gleaner::app::batch::cancel::cancel_run;
 use gleaner::app::batch::row::{End, RowState, story};
-use gleaner::app::replay::{Outcome, RowsBy};
+use gleaner::app::replay::Outcome;
 use gleaner::domain::job::State;
 use gleaner::domain::part::PartId;
 use gleaner::simulator::Config;
 
-use super::{How, as_they_were, books_of, count, how, letters, merged, replay_all, replays, rows_in};
+use super::{as_they_were, books_of, count, how, letters, merged, replay_all, replays, rows_in};
 use crate::books::{lines_of, rows};
 use crate::runs::plain::{in_parts_of, land_run};
-use crate::world::{HOUR, World, tick_of};
+use crate::world::{World, tick_of};
 
 #[tokio::test]
 async fn rows_that_died_for_good_recover_with_another_model_and_limit() {
@@ -231,15 +231,4 @@ async fn rows_that_a_person_gave_up_are_no_dead_letters_any_more() {
     assert_eq!(progress.wrong_sums(), None);
     let (results, dead) = merged(&world, &progress).await;
     assert_eq!((results.len(), dead.len()), (19, 1));
-}
-
-#[tokio::test]
-async fn by_call_is_told_to_be_impossible_for_now() {
-    let world = World::with(&["row-safety=1"], Config::default(), in_parts_of(20)).await;
-    let run = land_run(&world, rows(2)).await;
-    world.until_over(&run).await;
-    let told = replay_all(&world.engine, &How { by: RowsBy::Call, ..as_they_were() }).await.unwrap();
-    assert_eq!(count(&told, Outcome::Left), 2);
-    world.pass(HOUR, HOUR).await;
-    assert_eq!(rows_in(&world.engine, State::Parked).await.len(), 2);
 }

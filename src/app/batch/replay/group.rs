@@ -10,7 +10,7 @@ use crate::app::batch::blocks::{Block, Blocks};
 use crate::app::batch::items;
 use crate::app::batch::lines::broken;
 use crate::app::engine::{Engine, Trouble};
-use crate::app::replay::Outcome;
+use crate::app::replay::{Outcome, RowsBy};
 use crate::domain::dead::DeadGroup;
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{CLASS_BYTES, State, clip};
@@ -62,7 +62,8 @@ pub(super) async fn replay_group(
     for ((root, used), some) in alikes {
         let model = how.changes.model.as_deref();
         let maybe_paid = some.maybe_paid;
-        let alike = Alike { run: &group.run, root, used, model, maybe_paid, of_group: Some(&group.class) };
+        let by_call = how.by == RowsBy::Call;
+        let alike = Alike { run: &group.run, root, used, model, maybe_paid, of_group: Some(&group.class), by_call };
         makings.push((Making::begin(engine, &alike).await?, some.entries));
     }
     if let Some(why) = claim(engine, &group, &makings, how).await? {

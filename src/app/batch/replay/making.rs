@@ -26,6 +26,8 @@ pub(super) struct Alike<'a> {
     pub maybe_paid: bool,
     /// The class of the group that they had their dead letter in.
     pub of_group: Option<&'a str>,
+    /// Whether they go out as plain calls.
+    pub by_call: bool,
 }
 
 /// A part that is being made here.
@@ -65,6 +67,7 @@ impl<'a> Making<'a> {
             replays: 0,
             maybe_paid: alike.maybe_paid,
             of_group: alike.of_group.map(str::to_owned),
+            by_call: alike.by_call,
             attempts: Vec::new(),
             intent: None,
             passes: Vec::new(),

@@ -8,7 +8,7 @@ use super::{How, Told, left};
 use crate::app::batch::lines::broken;
 use crate::app::batch::origins::Origins;
 use crate::app::engine::{Engine, Trouble};
-use crate::app::replay::Outcome;
+use crate::app::replay::{Outcome, RowsBy};
 use crate::domain::changes::Changes;
 use crate::domain::dead::DeadRow;
 use crate::domain::item::{Item, ItemId};
@@ -47,7 +47,8 @@ pub(super) async fn replay_alike(
     }
     let Some(run) = ready.first().map(|row| row.run.clone()) else { return Ok(told) };
     let model = how.changes.model.as_deref();
-    let alike = Alike { run: &run, root, used, model, maybe_paid, of_group: None };
+    let by_call = how.by == RowsBy::Call;
+    let alike = Alike { run: &run, root, used, model, maybe_paid, of_group: None, by_call };
     let mut making = Making::begin(engine, &alike).await?;
     let (mut claimed, mut origins) = (Vec::new(), Origins::default());
     for some in ready.chunks(AT_ONCE) {

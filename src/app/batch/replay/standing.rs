@@ -73,8 +73,11 @@ async fn standing(engine: &Engine, run: &str, part: &PartId, attempt: u32) -> Re
     }
     let died_in = attempt_key(run, part, attempt);
     let died_in = jobs.iter().find(|job| job.key == died_in);
-    let maybe_paid =
-        died_in.is_some_and(|job| job.maybe_accepted || job.handles.iter().any(|handle| handle.fate == Fate::GivenUp));
+    let maybe_paid = died_in.is_some_and(|job| {
+        let calls = job.batch.as_ref().and_then(|attempt| attempt.calls);
+        let given_up = job.handles.iter().any(|handle| handle.fate == Fate::GivenUp);
+        job.maybe_accepted || given_up || calls.is_some_and(|calls| calls.in_doubt > 0)
+    });
     Ok(Standing::Over { maybe_paid })
 }
 

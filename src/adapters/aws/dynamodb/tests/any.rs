@@ -10,7 +10,7 @@ use crate::domain::intake::{Cursor, Held, Intake, Run};
 use crate::domain::item::{BadLine, Item};
 use crate::domain::job::{Fate, Handle, Heard, InputRef, Job, JobKey, KeyId, Lease, Mode, Moment, Rev, State};
 use crate::domain::letter::Letter;
-use crate::domain::part::{Attempt, Counts, Intent, Output, Part, PartId, Passed, Sending, Uploaded};
+use crate::domain::part::{Attempt, Calls, Counts, Intent, Output, Part, PartId, Passed, Sending, Uploaded};
 use crate::domain::time::Millis;
 use crate::domain::webhook::{Event, Outcome, Stray};
 
@@ -63,7 +63,8 @@ fn attempt() -> impl Strategy<Value = Attempt> {
     (prop::array::uniform3(text()), any::<[u32; 2]>(), any::<[u64; 2]>(), found).prop_map(
         |([run, part, rows_at], [number, refusals], [rows, bytes], (file, not_listed, output))| {
             let part = PartId(part);
-            Attempt { run, part, number, rows_at, rows, bytes, file, not_listed, refusals, output }
+            let calls = not_listed.map(|not_before| Calls { in_doubt: refusals / 3, not_before: Some(not_before) });
+            Attempt { run, part, number, rows_at, rows, bytes, file, not_listed, refusals, output, calls }
         },
     )
 }
@@ -307,6 +308,7 @@ fn part() -> impl Strategy<Value = Item> {
                 replays: used / 7,
                 maybe_paid: halved,
                 of_group: halved.then(|| "blocked:SAFETY".to_owned()),
+                by_call: used % 2 == 1,
                 attempts,
                 intent,
                 passes,
