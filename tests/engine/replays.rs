@@ -157,8 +157,8 @@ async fn ids_are_taken_whole_or_shortened_and_each_is_told_of() {
     assert!(world.jobs().await.iter().all(|job| job.state == State::Parked), "nothing is begun with an unknown id");
 
     let handle = world.jobs().await.iter().find(|job| job.key.0 == keys[2]).unwrap().handles[0].id.clone();
-    let short = format!("line/{}/5", &intake[..6]);
-    let request = of(&[&keys[0], &keys[0], &format!("job/{}", keys[1]), &handle, &keys[3][..8], &short]);
+    let short = format!("line/{}/5", intake.get(..6).unwrap());
+    let request = of(&[&keys[0], &keys[0], &format!("job/{}", keys[1]), &handle, keys[3].get(..8).unwrap(), &short]);
     let replayed = replay_by(&world.engine, &request).await;
     assert_eq!((replayed.scanned, replayed.resubmitted), (5, 4), "{replayed:?}");
     let left = replayed.items.iter().filter(|item| item.outcome == Outcome::Left).collect::<Vec<_>>();

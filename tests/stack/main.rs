@@ -6,7 +6,6 @@ mod deployed;
 #[path = "../emulator/mod.rs"]
 mod emulator;
 mod events;
-mod importing;
 mod letters;
 #[path = "../program/mod.rs"]
 mod program;
