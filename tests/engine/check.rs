@@ -48,7 +48,7 @@ impl World {
     /// - an open item is due some time, a closed one never; leases are only where somebody works;
     /// - no more attempts than allowed, no more handles than attempts;
     /// - Gemini accepted no more of a job than was told: one, and one for each possible duplicate, and one for each
-    ///   sending again after an answer that brought no value (its handle is `ended`);
+    ///   sending again after an answer that brought no value (its handle is `ended`); rows that go out as calls aside;
     /// - every accepted interaction is of a job that exists, and of that job's own input;
     /// - a result lies there for every job that was consumed and for none that was not, under the right key, with an answer to its own input.
     pub async fn check(&self) {
@@ -68,6 +68,9 @@ impl World {
         // A killed process's last write may still be on its way, so that a job moves while the states are listed.
         let mut callers = self.callers().await;
         callers.extend(self.callers().await);
+        // Whose rows go out as calls: its tests count them.
+        let by_call = |job: &Job| job.batch.as_ref().is_some_and(|attempt| attempt.calls.is_some());
+        let has_called_rows = jobs.values().any(by_call);
         for entry in self.log().await {
             if entry["kind"] == "batch" {
                 let key = entry["display_name"].as_str().unwrap().to_owned();
@@ -79,6 +82,9 @@ impl World {
             if entry["kind"] == "call" {
                 // Nothing in a call tells whose it is but what it asks.
                 let own = callers.get(entry["input_digest"].as_str().unwrap());
+                if own.is_none() && has_called_rows {
+                    continue;
+                }
                 let own = own.unwrap_or_else(|| panic!("paid for a call of no job: {entry}"));
                 *accepted.entry(own.clone()).or_default() += 1;
                 continue;
@@ -206,7 +212,9 @@ fn check_item(job: &Job) {
     assert!(job.handles.len() <= job.attempts as usize, "{job:?}");
     // The rows of a batch attempt may have been paid for with the attempt before it.
     let before = u32::from(job.batch.as_ref().is_some_and(|batch| batch.number > 1 || batch.part.is_replay()));
-    assert!(job.possible_duplicates < job.attempts.max(1) + before, "{job:?}");
+    // Of rows that go out as calls each one may.
+    let by_call = job.batch.as_ref().is_some_and(|batch| batch.calls.is_some());
+    assert!(by_call || job.possible_duplicates < job.attempts.max(1) + before, "{job:?}");
     assert!(!matches!(job.state, State::Parked | State::Discarded) || job.class.is_some(), "no reason: {job:?}");
     assert!(serde_json::to_vec(job).unwrap().len() < 8_000, "{job:?}");
 }
