@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
+use super::batch::replay::recheck_run;
 use super::batch::report::RunProgress;
 use super::consume::hand_on_again;
 use super::engine::{Engine, Trouble};
@@ -87,6 +88,10 @@ pub async fn drive(engine: &Engine, sha256: &str, mut watch: impl FnMut(&Progres
         };
         if let Some(end) = looking.look(&mut watch).await? {
             if !end.stopped {
+                if end.progress.run.is_some() {
+                    // What somebody who was killed left in between.
+                    recheck_run(engine, sha256).await?;
+                }
                 tidy(engine, TIDYING).await;
             }
             return Ok(end);

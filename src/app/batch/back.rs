@@ -5,6 +5,7 @@ use tracing::info;
 use super::items;
 use crate::app::engine::{Engine, Trouble};
 use crate::domain::job::{CLASS_BYTES, Job, MESSAGE_BYTES, State, clip};
+use crate::domain::moves::Now;
 use crate::domain::part::Attempt;
 
 /// What an attempt ended with.
@@ -18,6 +19,8 @@ pub struct End<'a> {
     pub free: bool,
     /// How many creates it has used beyond the first: each may have been accepted, and costs its rows an attempt too.
     pub further: u32,
+    /// The handle whose job has failed as a whole: nothing will ever come of it.
+    pub failed: Option<&'a str>,
 }
 
 /// Gives the rows back to the part, and ends the attempt; one with a handle that may still bring something is looked at
@@ -43,5 +46,12 @@ pub async fn hand_back(engine: &Engine, job: &Job, attempt: &Attempt, end: End<'
     .await?;
     info!(job.key = %job.key, run = attempt.run, part = %attempt.part, attempt = attempt.number, class = end.class,
         "its rows go to the next attempt");
-    engine.settle(job.clone(), |job, now| job.rows_went_back(&ended.0, &ended.1, now)).await.map(drop)
+    // In one write: an attempt that waits with no handle that lives would wait for ever.
+    let go_back = |job: &mut Job, now: Now<'_>| {
+        if let Some(id) = end.failed {
+            job.came_to_nothing(id);
+        }
+        job.rows_went_back(&ended.0, &ended.1, now)
+    };
+    engine.settle(job.clone(), go_back).await.map(drop)
 }

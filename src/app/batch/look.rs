@@ -170,14 +170,9 @@ async fn note(
             if other_lives {
                 return engine.change(job, |job, now| job.give_up(&handle.id, class, message, now)).await;
             }
-            let job = match failed {
-                true => engine.change(job, |job, _| job.came_to_nothing(&handle.id)).await?,
-                false => Some(job.clone()),
-            };
-            if let Some(job) = job {
-                hand_back(engine, &job, attempt, End { class, message, free: false, further: 0 }).await?;
-                super::files::delete_input(engine, &job, has_ended).await;
-            }
+            let failed = failed.then_some(handle.id.as_str());
+            hand_back(engine, job, attempt, End { class, message, free: false, further: 0, failed }).await?;
+            super::files::delete_input(engine, job, has_ended).await;
             Ok(None)
         }
         (None, Seen::Running) => engine.change(job, |job, now| job.is_under_way(&handle.id, now)).await,

@@ -14,7 +14,7 @@ use super::dead::tell;
 use super::halve::halve;
 use super::items;
 use super::pass::{Made, make};
-use super::replay::wake_group;
+use super::replay::wake_letters;
 use crate::app::engine::{Engine, Trouble};
 use crate::app::report::every;
 use crate::domain::classify::exhausted;
@@ -186,7 +186,7 @@ async fn settle(engine: &Engine, part: Part, state: State, discarded: u64) -> Re
     next.enter(state, None, engine.clock.now());
     if items::replace(engine, &part, next).await?.is_some() {
         // The dead letter of all its rows may be settled now, or wait for a person again.
-        wake_group(engine, &part).await?;
+        wake_letters(engine, &part, state).await?;
     }
     Ok(true)
 }
@@ -237,7 +237,7 @@ async fn look_at_attempt(engine: &Engine, part: Part, run: &Run) -> Result<bool,
                 engine,
                 &job,
                 &attempt,
-                back::End { class: &class, message: &message, free: false, further: 0 },
+                back::End { class: &class, message: &message, free: false, further: 0, failed: None },
             )
             .await?;
             Ok(true)

@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 
 pub use self::at_once::call_at_once;
 use self::group::replay_group;
-pub use self::rechecking::recheck;
-pub(super) use self::rechecking::wake_group;
+pub(super) use self::rechecking::wake_letters;
+pub use self::rechecking::{recheck, recheck_run};
 use self::rows::replay_alike;
 use self::standing::Standings;
 use super::items;

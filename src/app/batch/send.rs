@@ -60,7 +60,8 @@ pub async fn send_attempt(engine: &Engine, gates: &Gates<'_>, job: Job, until: M
         let class = job.class.clone().unwrap_or_else(|| "unknown".to_owned());
         let message = job.message.clone().unwrap_or_default();
         let further = job.attempts.saturating_sub(1);
-        hand_back(engine, &job, &attempt, End { class: &class, message: &message, free: false, further }).await?;
+        hand_back(engine, &job, &attempt, End { class: &class, message: &message, free: false, further, failed: None })
+            .await?;
         return Ok(false);
     }
     let now = engine.clock.now();
@@ -247,8 +248,13 @@ async fn refused(
     if rows == 0 {
         info!(job.key = %job.key, class = judgement.class, "refused as a whole");
         let job = engine.settle(job, |job, now| job.refused_for_good(&nonce, &judgement.class, &message, now)).await?;
-        hand_back(engine, &job, attempt, End { class: &judgement.class, message: &message, free: false, further: 0 })
-            .await?;
+        hand_back(
+            engine,
+            &job,
+            attempt,
+            End { class: &judgement.class, message: &message, free: false, further: 0, failed: None },
+        )
+        .await?;
         delete_input(engine, &job, true).await;
         return Ok(());
     }
@@ -315,7 +321,7 @@ async fn too_much(
     if job.state != State::Retryable {
         return Ok(());
     }
-    hand_back(engine, &job, attempt, End { class: TOO_LARGE, message, free: true, further: 0 }).await?;
+    hand_back(engine, &job, attempt, End { class: TOO_LARGE, message, free: true, further: 0, failed: None }).await?;
     delete_input(engine, &job, true).await;
     Ok(())
 }

@@ -10,7 +10,7 @@ use gleaner::simulator::Config;
 use super::{as_they_were, books_of, count, how, letters, merged, replay_all, replays, rows_in};
 use crate::books::{lines_of, rows};
 use crate::runs::plain::{in_parts_of, land_run};
-use crate::world::{World, tick_of};
+use crate::world::{HOUR, LEASE, World, tick_of};
 
 #[tokio::test]
 async fn rows_that_died_for_good_recover_with_another_model_and_limit() {
@@ -175,6 +175,28 @@ async fn a_cancelled_run_is_left_and_what_it_had_under_way_is_dead_as_before() {
     let told = replay_all(&world.engine, &as_they_were()).await.unwrap();
     assert_eq!(count(&told, Outcome::Left), before.dead.len());
     assert!(told.iter().all(|(_, _, why)| why.as_ref().unwrap().contains("cancelled (changed my mind)")), "{told:?}");
+}
+
+#[tokio::test]
+async fn what_a_cancelled_run_had_under_way_for_long_is_dead_again_at_once() {
+    let config = Config { latency: HOUR * 3, ..Config::default() };
+    let world = World::with(&["row-safety=1"], config, in_parts_of(20)).await;
+    let text = rows(5);
+    let run = land_run(&world, &text).await;
+    books_of(&world, &run, &text).await;
+    replay_all(&world.engine, &as_they_were()).await.unwrap();
+    world.tick().await;
+    world.advance(LEASE * 2);
+    world.tick().await;
+    assert_eq!(rows_in(&world.engine, State::Retryable).await.len(), 5, "looked at, and put off");
+    let progress = world.progress(&run).await;
+    cancel_run(&world.engine, progress.intake, "changed my mind").await.unwrap();
+    // No time passes.
+    for _ in 0..4 {
+        world.tick().await;
+    }
+    assert!(world.progress(&run).await.is_over());
+    assert_eq!(rows_in(&world.engine, State::Parked).await.len(), 5);
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use crate::app::batch::lines::broken;
 use crate::app::batch::row::look::{find_line, settled_in};
 use crate::app::batch::{items, report};
 use crate::app::engine::{Engine, Trouble};
+use crate::app::report::every;
 use crate::domain::dead::{DeadGroup, DeadRow};
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::{Rev, State};
@@ -46,11 +47,34 @@ pub async fn recheck(engine: &Engine, item: Item) -> Result<(), Trouble> {
     }
 }
 
-/// Has the group looked at whose rows went out in a part that has just ended.
+/// Looks at every dead row and group of a run whose replay is under way, due or not: nobody is to wait for an hour for what
+/// is over.
+///
+/// # Errors
+/// Trouble; what was not looked at is when it is due.
+pub async fn recheck_run(engine: &Engine, sha256: &str) -> Result<(), Trouble> {
+    for item in every(engine, State::Retryable, usize::MAX).await? {
+        if item.intake() == Some(sha256) {
+            recheck(engine, item).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Looks at the group whose rows went out in a part that has just ended, and at the rows of a replay that was given up. It is
+/// due from now on, should this be lost on the way.
 ///
 /// # Errors
 /// Trouble with the ledger.
-pub(in crate::app::batch) async fn wake_group(engine: &Engine, part: &Part) -> Result<(), Trouble> {
+pub(in crate::app::batch) async fn wake_letters(engine: &Engine, part: &Part, state: State) -> Result<(), Trouble> {
+    wake_group(engine, part).await?;
+    if part.part.is_replay() && (state == State::Discarded || part.of_group.is_some()) {
+        recheck_run(engine, &part.intake).await?;
+    }
+    Ok(())
+}
+
+async fn wake_group(engine: &Engine, part: &Part) -> Result<(), Trouble> {
     let Some(class) = &part.of_group else { return Ok(()) };
     let Some(Item::DeadGroup(group)) = engine.ledger.get(&ItemId::dead_group(&part.run, class)).await? else {
         return Ok(());
