@@ -17,6 +17,7 @@ pub mod select;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
@@ -230,8 +231,10 @@ impl Replay {
 
 async fn look_ahead(engine: &Engine, selected: Selected, changes: &Changes) -> Result<Replayed, Trouble> {
     let mut replayed = Replayed::of(&selected);
-    for item in &selected.letters {
-        let (outcome, why) = match plan(engine, item, changes).await? {
+    let plans = stream::iter(&selected.letters).map(|item| plan(engine, item, changes));
+    let plans: Vec<Plan> = plans.buffered(engine.settings.concurrency.max(1)).try_collect().await?;
+    for (item, plan) in selected.letters.iter().zip(plans) {
+        let (outcome, why) = match plan {
             Plan::Leave(why) => (Outcome::Left, Some(why)),
             other => (Outcome::WouldReplay, other.words()),
         };
