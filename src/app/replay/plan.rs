@@ -8,7 +8,7 @@ use crate::domain::changes::Changes;
 use crate::domain::dead::{DeadGroup, DeadRow};
 use crate::domain::item::Item;
 use crate::domain::job::Job;
-use crate::domain::moves::NO_PAYLOAD;
+use crate::domain::moves::{BAD_PAYLOAD, NO_PAYLOAD};
 
 /// What a replay does with a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,14 @@ pub(super) async fn plan(engine: &Engine, item: &Item, changes: &Changes) -> Res
 async fn plan_job(engine: &Engine, job: &Job, changes: &Changes) -> Result<Plan, Trouble> {
     if job.class.as_deref() == Some(NO_PAYLOAD) {
         let why = "nobody knows what it asks for: hand in its line, and it goes on";
+        return Ok(Plan::Leave(why.to_owned()));
+    }
+    if job.class.as_deref() == Some(BAD_PAYLOAD) && job.has_no_line() {
+        let why = "its payload can't be sent: hand in a corrected line, and discard this one";
+        return Ok(Plan::Leave(why.to_owned()));
+    }
+    if job.has_no_line() && changes.request.is_some() {
+        let why = "nobody knows its line, in which fields would change: hand that in first";
         return Ok(Plan::Leave(why.to_owned()));
     }
     if job.could_not_be_consumed() && engine.objects.size(&result_object(&job.key)).await?.is_some() {
