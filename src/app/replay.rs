@@ -116,6 +116,9 @@ pub struct ReplayedItem {
     pub run: Option<String>,
     /// The row's key.
     pub key: Option<String>,
+    /// How many rows it stands for, where one stands for many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
     /// Its class, as it was.
     pub class: String,
     /// Attempts used before.
@@ -295,7 +298,11 @@ impl Replayed {
         let id = letter.as_ref().map_or_else(|| item.id().to_string(), |letter| letter.id.clone());
         let (run, key, class, attempts) =
             letter.map(|letter| (letter.run, letter.key, letter.class, letter.attempts)).unwrap_or_default();
-        self.items.push(ReplayedItem { id, run, key, class, attempts, outcome, why });
+        let rows = match item {
+            Item::DeadGroup(group) => Some(group.count()),
+            _ => None,
+        };
+        self.items.push(ReplayedItem { id, run, key, rows, class, attempts, outcome, why });
     }
 
     fn add_others(&mut self, others: Vec<(Item, String)>) {
