@@ -8,7 +8,7 @@ use super::replay::ReplayError;
 use super::replay::select::{MOST, Which, select};
 use super::report::as_letter;
 use crate::domain::item::Item;
-use crate::domain::job::{Fate, Job, State};
+use crate::domain::job::{Fate, Job, Mode, State};
 use crate::domain::letter::Letter;
 use crate::domain::moves::Now;
 use crate::domain::time::Millis;
@@ -113,7 +113,11 @@ fn refusal(item: &Item) -> Option<String> {
 
 /// What of it may run on at Gemini.
 fn runs_on(item: &Item) -> Option<String> {
+    // A plain call ends with its connection: there is nothing to look at or to cancel.
     let Item::Job(job) = item else { return None };
+    if job.mode == Mode::Call {
+        return None;
+    }
     let may_run = |fate| matches!(fate, Fate::Live | Fate::GivenUp);
     let known = job.handles.iter().filter(|handle| may_run(handle.fate)).map(|handle| handle.id.as_str());
     let handles: Vec<&str> = known.chain(job.heard.iter().map(|heard| heard.id.as_str())).collect();

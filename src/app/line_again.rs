@@ -23,6 +23,22 @@ impl Engine {
         })
     }
 
+    /// Why nothing of an intake can be sent again, if so: its object is gone.
+    ///
+    /// # Errors
+    /// Trouble with the objects.
+    pub async fn lost_intake(&self, sha256: &str) -> Result<Option<String>, Trouble> {
+        let name = object_name(sha256);
+        let is_there = self.objects.size(&name).await?.is_some();
+        let why = || {
+            format!(
+                "its file is not kept any more (there is no object {name}): hand the same file in again, or import it \
+                 again if it was imported, and then replay this"
+            )
+        };
+        Ok((!is_there).then(why))
+    }
+
     /// The line of a job, read again, with the fields that a replay put in the place of its own, and what its answer
     /// must be. The model is the job's.
     ///

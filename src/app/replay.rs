@@ -17,6 +17,7 @@ pub mod select;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
@@ -115,6 +116,9 @@ pub struct ReplayedItem {
     pub run: Option<String>,
     /// The row's key.
     pub key: Option<String>,
+    /// How many rows it stands for, where one stands for many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
     /// Its class, as it was.
     pub class: String,
     /// Attempts used before.
@@ -230,8 +234,10 @@ impl Replay {
 
 async fn look_ahead(engine: &Engine, selected: Selected, changes: &Changes) -> Result<Replayed, Trouble> {
     let mut replayed = Replayed::of(&selected);
-    for item in &selected.letters {
-        let (outcome, why) = match plan(engine, item, changes).await? {
+    let plans = stream::iter(&selected.letters).map(|item| plan(engine, item, changes));
+    let plans: Vec<Plan> = plans.buffered(engine.settings.concurrency.max(1)).try_collect().await?;
+    for (item, plan) in selected.letters.iter().zip(plans) {
+        let (outcome, why) = match plan {
             Plan::Leave(why) => (Outcome::Left, Some(why)),
             other => (Outcome::WouldReplay, other.words()),
         };
@@ -292,7 +298,11 @@ impl Replayed {
         let id = letter.as_ref().map_or_else(|| item.id().to_string(), |letter| letter.id.clone());
         let (run, key, class, attempts) =
             letter.map(|letter| (letter.run, letter.key, letter.class, letter.attempts)).unwrap_or_default();
-        self.items.push(ReplayedItem { id, run, key, class, attempts, outcome, why });
+        let rows = match item {
+            Item::DeadGroup(group) => Some(group.count()),
+            _ => None,
+        };
+        self.items.push(ReplayedItem { id, run, key, rows, class, attempts, outcome, why });
     }
 
     fn add_others(&mut self, others: Vec<(Item, String)>) {

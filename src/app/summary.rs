@@ -28,6 +28,9 @@ const PAGE: usize = 500;
 /// How many files are named, those with the most dead letters.
 const FILES: usize = 20;
 
+/// What stands for the name of a file where there was none.
+const IMPORTED: &str = "imported";
+
 /// What a person should know.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
@@ -98,8 +101,10 @@ pub struct HeldRun {
     pub run: String,
     /// Its file's name.
     pub file: String,
-    /// The class of which too many of its rows died.
+    /// The class of which too many of its rows died; `import:rows`: it was imported with rows that may be under way.
     pub class: String,
+    /// What went wrong with one of them, or why else it waits.
+    pub message: String,
     /// Since when it waits, RFC 3339.
     pub since: String,
 }
@@ -148,7 +153,9 @@ async fn files(ledger: &dyn Ledger, counted: Vec<(String, u64)>) -> Result<Vec<F
     let file = |(sha256, count): (String, u64)| {
         let intake = named.get(sha256.as_str());
         let run = intake.and_then(|intake| intake.run.as_ref()).map(|run| run.key.clone());
-        File { file: intake.map(|intake| intake.file.clone()).unwrap_or_default(), sha256, run, count }
+        // What was imported as jobs has no file that anybody handed in.
+        let name = intake.map(|intake| intake.file.clone()).filter(|name| !name.is_empty());
+        File { file: name.unwrap_or_else(|| IMPORTED.to_owned()), sha256, run, count }
     };
     Ok(counted.into_iter().map(file).collect())
 }
@@ -167,7 +174,7 @@ pub async fn held_runs(ledger: &dyn Ledger, counts: &Counts) -> Result<Vec<HeldR
     let intakes: Vec<ItemId> = intakes.into_iter().collect();
     let held = |item: Item| match item {
         Item::Intake(Intake { run: Some(Run { held: Some(held), key, .. }), file, .. }) => {
-            Some(HeldRun { run: key, file, class: held.class, since: held.since.to_string() })
+            Some(HeldRun { run: key, file, class: held.class, message: held.message, since: held.since.to_string() })
         }
         _ => None,
     };

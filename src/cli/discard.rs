@@ -47,10 +47,11 @@ async fn report(context: &Context, engine: &Engine, told: &Discarded) -> Result<
         console.say(&format!("and {more} more (--json lists all of them)\n"))?;
     }
     if told.dry_run {
+        let would = told.items.iter().filter(|item| item.outcome == Outcome::WouldDiscard).count();
         console.say(&format!(
-            "{} would be discarded, of {}. Nothing was done: add\n--reason WHY --apply to do it.",
-            told.scanned.saturating_sub(left),
+            "{would} would be discarded, of {}. Nothing was done{}",
             count(all, "dead letter"),
+            if would > 0 { ": add\n--reason WHY --apply to do it." } else { "." },
         ))?;
         return Ok(Exit::Done);
     }

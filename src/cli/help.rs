@@ -337,8 +337,11 @@ Examples:
 What --model and --request change stays changed for this job, until another
 replay changes the same again. The results keep the job's key.
 
+One dead letter that stands for many rows, of one run and class, counts as one
+of --limit, and all of its rows go out again: \"rows\" tells how many.
+
 Bad lines can't be replayed: hand in a corrected line. Nor can what was imported
-without its line: hand that in.
+without its line, or with a payload that can't be sent: hand a line in.
 
 Exit codes: 0; 3 some are dead letters again, or were left; 2 bad use: nothing
 was begun; 1 a person must mend something; 130 stopped by Ctrl-C: the rest is
@@ -392,7 +395,8 @@ Examples:
   unsent_messages     dead letters whose message is still to be sent
   no_payload          imported jobs that wait for their line
   possible_duplicates of dead letters and open jobs
-  held_runs           [{run, file, class, since}], runs that wait for a person
+  held_runs           [{run, file, class, message, since}], runs that wait for a
+                      person
 
 Exit code: 0, whatever there is to say.";
 

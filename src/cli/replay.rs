@@ -82,10 +82,11 @@ async fn report(context: &Context, desk: &Desk, replayed: Replayed) -> Result<Ex
         console.say(&format!("and {more} more (--json lists all of them)\n"))?;
     }
     if replayed.dry_run {
+        let would = replayed.items.iter().filter(|item| item.outcome == Outcome::WouldReplay).count();
         console.say(&format!(
-            "{} would be replayed, of {}. Nothing was done: add\n--reason WHY --apply to do it.",
-            replayed.scanned.saturating_sub(left),
+            "{would} would be replayed, of {}. Nothing was done{}",
             count(all, "dead letter"),
+            if would > 0 { ": add\n--reason WHY --apply to do it." } else { "." },
         ))?;
     } else {
         console.say(&format!(
@@ -127,7 +128,9 @@ fn items_table(items: &[ReplayedItem]) -> String {
             Outcome::Resubmitted => "tried anew",
             Outcome::Left => "left",
         };
+        let many = item.rows.map(|rows| format!(": {}", count(rows, "row"))).unwrap_or_default();
         let why = item.why.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();
+        let why = format!("{many}{why}");
         let left = format!("{}\n{}", short_id(&plain(&item.id)), count(item.attempts.into(), "attempt"));
         rows.add_row(low_row([left, class_and_outcome(&item.class, item.key.as_deref(), outcome, &why)], 4));
     }
@@ -151,6 +154,7 @@ mod tests {
             id: id.to_owned(),
             run: None,
             key: key.map(str::to_owned),
+            rows: id.starts_with("rows/").then_some(3050),
             class: "exhausted:503".to_owned(),
             attempts: 4,
             outcome,
@@ -160,6 +164,7 @@ mod tests {
             item("3f2a9c0d41e7b6885a0c9d1e2f3a4b5c", None, Outcome::WouldReplay, None),
             item(&"my-own-key-".repeat(5), Some("行-1"), Outcome::Resubmitted, None),
             item(&format!("line/{}/12", "9f86d081".repeat(8)), None, Outcome::Left, Some("hand in a corrected line")),
+            item(&format!("rows/{}/blocked", "9f86d081".repeat(4)), None, Outcome::WouldReplay, None),
         ];
         insta::assert_snapshot!(items_table(&items), @r#"
 ID                                CLASS
@@ -171,6 +176,8 @@ my-own-key-my-own-key-my-own-key  exhausted:503
 4 attempts
 line/9f86d0819f86/12              exhausted:503
 4 attempts                        left: hand in a corrected line
+rows/9f86d0819f86/blocked         exhausted:503
+4 attempts                        would be replayed: 3050 rows
 "#);
     }
 }

@@ -74,12 +74,15 @@ pub struct Run {
     pub let_go: Vec<String>,
 }
 
+/// The class of a run that is held because it was taken over from elsewhere; no row died of it.
+pub const HELD_BY_IMPORT: &str = "import:rows";
+
 /// Why a run waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// The class of which too many of its rows died.
+    /// The class of which too many of its rows died, or [`HELD_BY_IMPORT`].
     pub class: String,
-    /// What went wrong with one of them.
+    /// What went wrong with one of them, or why it is held.
     pub message: String,
     /// Since when.
     pub since: Millis,

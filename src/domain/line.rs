@@ -1,6 +1,7 @@
 //! The lines of an intake: its header, and jobs (design, section 4).
 
 mod call;
+mod changed_row;
 mod fields;
 mod header;
 mod job;
@@ -14,6 +15,7 @@ use thiserror::Error;
 use super::job::{JobKey, Mode};
 use super::json::{self, Fault, Json, JsonError, Member};
 
+pub use changed_row::{changed_row, check_row_changes};
 pub use fields::is_label_text;
 pub use header::parse_header;
 pub use job::parse_line;

@@ -25,7 +25,7 @@ use super::job::{Fate, Handle, Job, KeyId, Lease, Mode, State};
 use super::policy::{LONGEST_DELAY, OnUnclear, Policy};
 use super::time::Millis;
 
-pub use self::imported::{NO_PAYLOAD, WHY_NO_PAYLOAD};
+pub use self::imported::{BAD_PAYLOAD, NO_PAYLOAD, WHY_NO_PAYLOAD};
 
 /// The class of a create that may or may not have been accepted.
 pub const UNCLEAR: &str = "unclear";

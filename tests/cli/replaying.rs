@@ -155,7 +155,7 @@ fn dead_letters_are_given_up_with_a_reason() {
     let answer = folder.run(&["--json", "discard", id, "--reason", "nobody reads it"]).exits(0).json();
     assert_eq!((&answer["discarded"], &answer["dry_run"]), (&json!(1), &json!(false)), "{answer}");
     let again = folder.run(&["--json", "discard", id, "--reason", "again"]).exits(3).json();
-    assert_eq!(field(&again, "why"), ["it is no dead letter, but discarded"]);
+    assert_eq!(field(&again, "why"), ["it is no dead letter any more, but discarded"]);
     let all = ["discard", "--class", "bad_line", "--reason", "mended elsewhere", "--apply"];
     assert!(folder.run(&all).exits(0).out.contains("2 dead letters discarded, 0 left"));
     let show = |id: &str| folder.run(&["show", id]).exits(0).out;

@@ -5,6 +5,7 @@ mod groups;
 mod killed;
 mod late;
 mod plain;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 

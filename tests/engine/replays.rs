@@ -143,6 +143,25 @@ async fn what_cannot_be_replayed_is_left_and_told_why() {
 }
 
 #[tokio::test]
+async fn a_job_is_left_whose_file_is_gone() {
+    let (world, intake) = dead_by("blocked", &text("Its file is lost.")).await;
+    let before = world.job().await;
+    let object = world.data().join(gleaner::app::lines::object_name(&intake));
+    let kept = std::fs::read(&object).unwrap();
+    std::fs::remove_file(&object).unwrap();
+    for request in [Replay::default(), apply()] {
+        let replayed = replay_by(&world.engine, &request).await;
+        let item = only(&replayed);
+        assert_eq!((item.outcome, replayed.trouble.as_deref()), (Outcome::Left, None), "{item:?}");
+        assert!(item.why.as_deref().unwrap().contains("hand the same file in again"), "{item:?}");
+    }
+    assert_eq!((world.job().await, world.accepted().await), (before, 1));
+    std::fs::write(&object, kept).unwrap();
+    replay_by(&world.engine, &apply()).await;
+    assert_eq!(world.until_over(&intake).await.tally.recovered, 1);
+}
+
+#[tokio::test]
 async fn ids_are_taken_whole_or_shortened_and_each_is_told_of() {
     let world = World::new(&["blocked=1"]).await;
     let texts: Vec<String> = (0..4).map(|n| text(&format!("Blocked {n}."))).collect();

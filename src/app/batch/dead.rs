@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Deserialize;
 use tracing::{error, info};
@@ -236,15 +237,22 @@ async fn group(
     }
     let class = class.to_owned();
     let message = clip(message, MESSAGE_BYTES);
+    // What a replay brought holds nothing up: a person sent it.
+    let is_replay = part.part.is_replay();
+    let is_held = AtomicBool::new(false);
     let hold = |intake: &mut Intake, now: Now<'_>| {
-        let Some(run) = intake.run.as_mut().filter(|run| run.held.is_none() && !run.let_go.contains(&class)) else {
-            return false;
-        };
+        let run = intake.run.as_mut().filter(|run| !is_replay && run.held.is_none() && !run.let_go.contains(&class));
+        is_held.store(run.is_some(), Ordering::Relaxed);
+        let Some(run) = run else { return false };
         run.held = Some(Held { class: class.clone(), message: message.clone(), since: now.at });
         true
     };
     engine.settle_intake(intake.clone(), hold).await?;
-    error!(run = part.run, part = %part.part, class, rows, "many rows died alike: the run's next parts wait for a person");
+    if is_held.into_inner() {
+        error!(run = part.run, part = %part.part, class, rows, "many rows died alike: the run's next parts wait for a person");
+    } else {
+        info!(run = part.run, part = %part.part, class, rows, "many rows died alike: they have one dead letter");
+    }
     Ok(())
 }
 

@@ -26,8 +26,10 @@ use crate::app::engine::{Engine, Trouble};
 use crate::app::replay::{Outcome, RowsBy};
 use crate::domain::changes::Changes;
 use crate::domain::dead::DeadRow;
+use crate::domain::extract::Expectation;
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::State;
+use crate::domain::line::check_row_changes;
 use crate::domain::part::PartId;
 
 /// How dead rows go out again.
@@ -74,14 +76,14 @@ pub async fn replay_rows(engine: &Engine, letters: Vec<Item>, how: &How) -> Resu
     let mut standings = Standings::default();
     for ((intake, root, used), rows) in alike {
         let ids: Vec<ItemId> = rows.iter().map(|row| ItemId::dead_row(&row.id)).collect();
-        match refused(engine, &intake).await? {
+        match refused(engine, &intake, &how.changes).await? {
             Some(why) => told.extend(ids.into_iter().map(|id| left(id, why.clone()))),
             None => told.extend(replay_alike(engine, &mut standings, root, used, rows, how).await?),
         }
     }
     for group in groups {
         let id = ItemId::dead_group(&group.run, &group.class);
-        match refused(engine, &group.intake).await? {
+        match refused(engine, &group.intake, &how.changes).await? {
             Some(why) => told.push(left(id, why)),
             None => told.push(replay_group(engine, &mut standings, group, how).await?),
         }
@@ -89,10 +91,29 @@ pub async fn replay_rows(engine: &Engine, letters: Vec<Item>, how: &How) -> Resu
     Ok(told)
 }
 
-/// Why nothing of a run can be replayed.
-async fn refused(engine: &Engine, intake: &str) -> Result<Option<String>, Trouble> {
+/// Why no row of a run can be replayed with these changes, if so: known before anything is claimed. A dry run tells the same.
+///
+/// # Errors
+/// Trouble with the ledger or the objects.
+pub async fn refused(engine: &Engine, intake: &str, changes: &Changes) -> Result<Option<String>, Trouble> {
     let (intake, run) = items::run_of(engine, intake).await?;
-    Ok(intake.cancelled.map(|reason| {
-        format!("the run {} was cancelled ({reason}): nothing of it goes out any more; discard it instead", run.key)
-    }))
+    if let Some(reason) = intake.cancelled {
+        return Ok(Some(format!(
+            "the run {} was cancelled ({reason}): nothing of it goes out any more; discard it instead",
+            run.key
+        )));
+    }
+    if let Err(why) = fit_for_rows(changes) {
+        return Ok(Some(format!("its request would be bad: {why}")));
+    }
+    engine.lost_intake(&intake.sha256).await
+}
+
+/// Whether rows may have these changes; what is wrong with them.
+fn fit_for_rows(changes: &Changes) -> Result<(), String> {
+    check_row_changes(changes).map_err(|error| error.message)?;
+    // What their answers must be is told by these fields too.
+    let fields = changes.apply("{}").map_err(|error| error.to_string())?;
+    let fields = serde_json::from_str(&fields).map_err(|error| error.to_string())?;
+    Expectation::of(&fields, None).map(drop).map_err(|why| format!("request.{why}"))
 }

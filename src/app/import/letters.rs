@@ -12,12 +12,10 @@ use crate::domain::item::Item;
 use crate::domain::job::{InputRef, Job, JobKey, Mode, State, Work, clip};
 use crate::domain::json::{Json, Member, digest, quoted};
 use crate::domain::line::{Header, is_label_text};
+use crate::domain::moves::BAD_PAYLOAD;
 use crate::domain::raw::one_line;
 use crate::ports::ledger::CreateError;
 use crate::ports::seed::SeedLetter;
-
-/// The class of a dead letter whose payload can't be sent.
-const BAD_PAYLOAD: &str = "import:bad_payload";
 
 /// Items that are made at once, at least: they share the ledger's writes.
 const AT_ONCE: usize = 64;

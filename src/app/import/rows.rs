@@ -18,7 +18,7 @@ use super::{ImportError, Imported, stored};
 use crate::app::batch::part::{Out, bring_on, planned};
 use crate::app::batch::pass::{Made, make_known};
 use crate::app::engine::{Engine, Trouble};
-use crate::domain::intake::{Cursor, Held, Intake, Run, run_key};
+use crate::domain::intake::{Cursor, HELD_BY_IMPORT, Held, Intake, Run, run_key};
 use crate::domain::item::{BadLine, Item, ItemId};
 use crate::domain::job::{Job, MESSAGE_BYTES, State, clip};
 use crate::domain::letter::Letter;
@@ -26,10 +26,7 @@ use crate::domain::moves::Now;
 use crate::domain::part::{Intent, Part, PartId, Passed, Sending, attempt_key};
 use crate::ports::ledger::CreateError;
 
-/// The class of a run that is held because of where it comes from.
-const HELD: &str = "import:rows";
-
-/// The same in words.
+/// Why a run is held that has open rows.
 const WHY_HELD: &str = "its rows may be in a batch that the script has sent and not reconciled: let that end and reconcile \
                         it by the script, and import again into a new folder; or, when none is under way, let the run go on";
 
@@ -83,7 +80,7 @@ async fn intake(engine: &Engine, plan: &RowsPlan, sha256: &str, file: &str) -> R
     let now = engine.clock.now();
     let settings = &engine.settings;
     let is_open = ["pending", "retryable"].iter().any(|state| plan.outcomes.contains_key(state));
-    let held = is_open.then(|| Held { class: HELD.to_owned(), message: WHY_HELD.to_owned(), since: now });
+    let held = is_open.then(|| Held { class: HELD_BY_IMPORT.to_owned(), message: WHY_HELD.to_owned(), since: now });
     let lines = plan.lines.saturating_sub(1);
     let fresh = Intake {
         sha256: sha256.to_owned(),

@@ -1,12 +1,14 @@
 //! What a replay does with one dead letter: decided from what is known of it, without a write.
 
 use super::changed::check;
+use crate::app::batch::replay::refused;
 use crate::app::consume::result_object;
 use crate::app::engine::{Engine, Trouble};
 use crate::domain::changes::Changes;
+use crate::domain::dead::{DeadGroup, DeadRow};
 use crate::domain::item::Item;
 use crate::domain::job::Job;
-use crate::domain::moves::NO_PAYLOAD;
+use crate::domain::moves::{BAD_PAYLOAD, NO_PAYLOAD};
 
 /// What a replay does with a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +45,9 @@ pub(super) async fn plan(engine: &Engine, item: &Item, changes: &Changes) -> Res
     match item {
         Item::Job(job) if job.batch.is_some() => Ok(Plan::Look),
         Item::Job(job) => plan_job(engine, job, changes).await,
-        Item::DeadRow(_) | Item::DeadGroup(_) => Ok(Plan::Rows),
+        Item::DeadRow(DeadRow { intake, .. }) | Item::DeadGroup(DeadGroup { intake, .. }) => {
+            Ok(refused(engine, intake, changes).await?.map_or(Plan::Rows, Plan::Leave))
+        }
         Item::BadLine(_) => Ok(Plan::Leave("no job can be made of its line: hand in a corrected line".to_owned())),
         _ => Ok(Plan::Leave("it can't be a dead letter".to_owned())),
     }
@@ -54,8 +58,19 @@ async fn plan_job(engine: &Engine, job: &Job, changes: &Changes) -> Result<Plan,
         let why = "nobody knows what it asks for: hand in its line, and it goes on";
         return Ok(Plan::Leave(why.to_owned()));
     }
+    if job.class.as_deref() == Some(BAD_PAYLOAD) && job.has_no_line() {
+        let why = "its payload can't be sent: hand in a corrected line, and discard this one";
+        return Ok(Plan::Leave(why.to_owned()));
+    }
+    if job.has_no_line() && changes.request.is_some() {
+        let why = "nobody knows its line, in which fields would change: hand that in first";
+        return Ok(Plan::Leave(why.to_owned()));
+    }
     if job.could_not_be_consumed() && engine.objects.size(&result_object(&job.key)).await?.is_some() {
         return Ok(Plan::HandOn);
+    }
+    if let Some(why) = engine.lost_intake(&job.input.intake).await? {
+        return Ok(Plan::Leave(why));
     }
     Ok(match check(engine, job, changes).await? {
         Ok(()) => Plan::Again,

@@ -52,7 +52,14 @@ pub struct Selected {
 impl Which<'_> {
     /// What of it keeps a dead letter out; none: nothing.
     fn excludes(&self, item: &Item) -> Option<String> {
-        let Some(letter) = letter(item) else { return Some(format!("it is no dead letter, but {}", item.state())) };
+        let Some(letter) = letter(item) else {
+            let was = match item {
+                Item::Job(job) => job.parked_at.is_some(),
+                _ => may_be_letter(item),
+            };
+            let any_more = if was { " any more" } else { "" };
+            return Some(format!("it is no dead letter{any_more}, but {}", item.state()));
+        };
         let class = letter.class.as_str();
         let of_class = |asked| class == asked || class.strip_prefix(asked).is_some_and(|rest| rest.starts_with(':'));
         if !self.class.is_none_or(of_class) {

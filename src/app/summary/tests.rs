@@ -136,8 +136,14 @@ fn it_is_clean_only_when_there_is_nothing_to_say() {
         run: "9f86".to_owned(),
         file: "rows.jsonl".to_owned(),
         class: "permanent:400".to_owned(),
+        message: "no such field".to_owned(),
         since: START.to_string(),
     };
+    let imported =
+        HeldRun { class: "import:rows".to_owned(), message: "its rows may be in a batch".to_owned(), ..held.clone() };
+    let waits = Gathering::new(START, None).finish(Vec::new(), vec![imported]);
+    let told = waits.text(&|command| command.to_owned());
+    assert!(told.contains("The run of rows.jsonl waits for you: its rows may be in a batch."), "{told}");
     let waits = Gathering::new(START, None).finish(Vec::new(), vec![held]);
     assert_eq!((waits.clean, waits.line().as_str()), (false, "0 dead letters, 1 run waits for you"));
     assert!(waits.text(&|command| command.to_owned()).contains("  resume 9f86"));

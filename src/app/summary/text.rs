@@ -1,5 +1,6 @@
 //! The summary as people read it, in a terminal or in a mail.
 
+use crate::domain::intake::HELD_BY_IMPORT;
 use std::time::Duration;
 
 use super::Summary;
@@ -104,7 +105,10 @@ impl Summary {
         let mut notes = Vec::new();
         for held in &self.held_runs {
             let (file, class) = (short(&held.file), short(&held.class));
-            notes.push(format!("The run of {file} waits for you: too many of its rows died as {class}."));
+            notes.push(match held.class.as_str() {
+                HELD_BY_IMPORT => format!("The run of {file} waits for you: {}.", held.message),
+                _ => format!("The run of {file} waits for you: too many of its rows died as {class}."),
+            });
         }
         if self.no_payload > 0 {
             let jobs = many(self.no_payload, "imported job");

@@ -6,7 +6,10 @@ use crate::domain::job::{Job, Mode, State};
 /// The class of a job that may have to be sent, and whose line nobody knows.
 pub const NO_PAYLOAD: &str = "import:no_payload";
 
-/// The same in words, for people.
+/// The class of a dead letter whose payload can't be sent as it is.
+pub const BAD_PAYLOAD: &str = "import:bad_payload";
+
+/// The same as [`NO_PAYLOAD`] in words, for people.
 pub const WHY_NO_PAYLOAD: &str = "it was taken over from a ledger that kept no payload: hand in the file with its line \
                                   (`gleaner run FILE`), and it goes on under this key";
 

@@ -1,11 +1,13 @@
 //! The table `dead_letter`.
 
+use gleaner::app::replay::{Outcome, Replay};
 use gleaner::app::report::{Dead, dead};
 use gleaner::domain::job::{Job, Mode, State};
 use gleaner::domain::moves::Now;
 use serde_json::Value;
 
 use super::{count, made, take_over};
+use crate::replays::{apply, replay_by};
 use crate::world::World;
 
 fn label(id: &str) -> bool {
@@ -78,4 +80,26 @@ async fn every_parked_one_is_listed_with_what_the_script_knew_and_can_be_tried_a
     }
     let paid = world.requests("generate").await;
     assert!(paid == 16 || world.accepted().await == before + 16, "each was called once: {paid}");
+}
+
+#[tokio::test]
+async fn one_whose_payload_cannot_be_sent_is_left_as_it_is() {
+    let world = World::new(&[]).await;
+    let file = world.text_of("dlq.db");
+    made(&["letters", &file, "24"]).await;
+    take_over(&world.engine, file.as_ref()).await;
+    let items = world.items().await;
+    let class = || Some("import:bad_payload".to_owned());
+    for asked in [Replay::default(), apply()] {
+        let replayed = replay_by(&world.engine, &Replay { error_class: class(), ..asked }).await;
+        assert_eq!((replayed.scanned, replayed.trouble), (6, None));
+        for item in &replayed.items {
+            assert_eq!(item.outcome, Outcome::Left, "{item:?}");
+            assert!(
+                item.why.as_deref().unwrap().contains("hand in a corrected line, and discard this one"),
+                "{item:?}"
+            );
+        }
+    }
+    assert_eq!(world.items().await, items, "its class too");
 }

@@ -1,15 +1,18 @@
 //! Grouped dead letters: more than a thousand rows of one class.
 
 use gleaner::app::batch::replay::replay_rows;
-use gleaner::app::replay::Outcome;
+use gleaner::app::replay::{Outcome, Replay};
 use gleaner::domain::dead::DeadGroup;
+use gleaner::domain::intake::Intake;
 use gleaner::domain::item::Item;
 use gleaner::domain::job::State;
+use gleaner::domain::moves::Now;
 use gleaner::simulator::Config;
 
 use super::{as_they_were, books_of, count, letters, merged, replay_all, replays, rows_in};
 use crate::books::{Books, rows};
 use crate::intakes::killed;
+use crate::replays::replay_by;
 use crate::runs::plain::{in_parts_of, land_run};
 use crate::world::{LEASE, World};
 
@@ -44,6 +47,10 @@ async fn group_ends(world: &World) {
 async fn a_group_is_replayed_and_recovers() {
     let (world, run, text, _) = all_dead().await;
     world.set_faults(&[]).await;
+    let [group] = &groups_in(&world, State::Parked).await[..] else { panic!("one group") };
+    let only_it = || Replay { ids: Some(vec![format!("rows/{}/{}", group.run, group.class)]), ..Replay::default() };
+    let dry = replay_by(&world.engine, &only_it()).await;
+    assert_eq!((dry.items[0].outcome, dry.items[0].rows), (Outcome::WouldReplay, Some(group.count())), "{dry:?}");
     let told = replay_all(&world.engine, &as_they_were()).await.unwrap();
     assert_eq!(count(&told, Outcome::Left), 0, "{told:?}");
     let [group] = &groups_in(&world, State::Retryable).await[..] else { panic!("one group") };
@@ -82,11 +89,15 @@ async fn rows_of_a_group_that_die_again_are_dead_letters_as_usual() {
 #[tokio::test]
 async fn a_group_that_dies_alike_once_more_is_the_same_group() {
     let (world, run, text, _) = all_dead().await;
+    let intake = world.progress(&run).await.intake;
+    let let_go = |intake: &mut Intake, _: Now<'_>| intake.run.as_mut().is_some_and(|run| run.held.take().is_some());
+    assert!(world.engine.settle_intake(intake, let_go).await.unwrap().run.unwrap().held.is_none());
     replay_all(&world.engine, &as_they_were()).await.unwrap();
     world.until_over(&run).await;
     group_ends(&world).await;
     let (progress, books) = books_of(&world, &run, &text).await;
     let [group] = &groups_in(&world, State::Parked).await[..] else { panic!("one group") };
+    assert!(progress.intake.run.as_ref().unwrap().held.is_none(), "a replay holds nothing up");
     assert_eq!(books.dead.len(), 1300);
     assert!(group.replays == 1 && group.taken.is_empty(), "{group:?}");
     assert!(group.rows.keys().all(|entry| entry.contains('r')), "{group:?}");

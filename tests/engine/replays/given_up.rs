@@ -2,8 +2,8 @@
 
 use gleaner::app::discard::{Discarded, Outcome, discard};
 use gleaner::app::engine::Engine;
-use gleaner::app::replay::ReplayError;
 use gleaner::app::replay::select::Which;
+use gleaner::app::replay::{Replay, ReplayError};
 use gleaner::app::report::every;
 use gleaner::domain::item::Item;
 use gleaner::domain::job::{Rev, State};
@@ -97,4 +97,15 @@ async fn a_replay_and_a_discard_at_once_share_them() {
     let tally = world.until_over(&intake).await.tally;
     assert_eq!((tally.recovered, tally.discarded), (replayed.resubmitted, discarded.discarded));
     assert_eq!(world.accepted().await as u64, 60 + replayed.resubmitted);
+}
+
+#[tokio::test]
+async fn nothing_of_a_call_runs_on_at_gemini() {
+    let (world, _) = dead_by("create-drop", "{\"mode\": \"call\", \"input\": \"It breaks off.\"}\n").await;
+    assert!(world.job().await.maybe_accepted, "{:?}", world.job().await);
+    let told = discard_by(&world.engine, &ALL).await;
+    assert_eq!((told.items[0].outcome, &told.items[0].why), (Outcome::Discarded, &None), "{told:?}");
+    let again = Replay { ids: Some(vec![told.items[0].id.clone()]), ..Replay::default() };
+    let replayed = replay_by(&world.engine, &again).await;
+    assert_eq!(replayed.items[0].why.as_deref(), Some("it is no dead letter any more, but discarded"));
 }

@@ -14,6 +14,7 @@ use crate::domain::dead::DeadRow;
 use crate::domain::item::{Item, ItemId};
 use crate::domain::job::State;
 use crate::domain::json::quoted;
+use crate::domain::line::changed_row;
 use crate::domain::part::{Part, PartId};
 use crate::domain::pass::find;
 use crate::domain::time::Millis;
@@ -152,7 +153,7 @@ async fn line_of(engine: &Engine, row: DeadRow, changes: &Changes) -> Result<(St
 pub(super) fn row_line(dead: &[u8], changes: &Changes) -> Result<(String, String), String> {
     let text = str::from_utf8(dead).map_err(|error| error.to_string())?;
     let dead = find::dead(text.trim_end_matches('\n'))?;
-    let request = changes.apply(dead.request.get()).map_err(|error| error.to_string())?;
+    let request = changed_row(dead.request.get(), changes).map_err(|error| error.message)?;
     // A person's fields may have been written on several lines; outside of strings a line end is white space.
     let request = request.replace(['\n', '\r'], " ");
     let line = format!("{{\"key\":{},\"request\":{request}}}\n", quoted(&dead.key));
