@@ -3,7 +3,8 @@
 use super::failure::{Code, Failure};
 
 /// What is said of a name that has no [`path`].
-pub const NO_URL: &str = "no URL can be made of this name; a model is called gemini-flash-latest, models/… or tunedModels/…";
+pub const NO_URL: &str =
+    "no URL can be made of this name; a model is called gemini-flash-latest, models/… or tunedModels/…";
 
 /// Where a model lies, as Gemini's URLs have it: `models` or `tunedModels`, and its id. A name without either is that of a
 /// model. None: an id that is empty, `.` or `..`, which stand for other paths however they are escaped.

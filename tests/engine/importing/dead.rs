@@ -79,3 +79,25 @@ async fn every_parked_one_is_listed_with_what_the_script_knew_and_can_be_tried_a
     let paid = world.requests("generate").await;
     assert!(paid == 16 || world.accepted().await == before + 16, "each was called once: {paid}");
 }
+
+#[tokio::test]
+async fn a_model_that_no_url_can_be_made_of_is_told_and_never_called() {
+    let world = World::new(&[]).await;
+    let path = world.path("models.db");
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch(
+        "CREATE TABLE dead_letter (job_id TEXT PRIMARY KEY, payload_json TEXT NOT NULL, model TEXT, error_class TEXT, \
+         error_message TEXT, attempts INTEGER NOT NULL, first_seen REAL NOT NULL, last_seen REAL NOT NULL, \
+         status TEXT NOT NULL); \
+         INSERT INTO dead_letter VALUES ('a-1', '{\"prompt\": \"Why?\"}', 'models/..', 'permanent:400', 'no', 1, \
+         1795900000.0, 1795900001.0, 'parked')",
+    )
+    .unwrap();
+    drop(db);
+    let imported = take_over(&world.engine, &path).await;
+    assert_eq!(imported.dead_letters, [("bad_payload", 1)].into());
+    let listed: Vec<Dead> = dead(&world.engine, None, None, usize::MAX).await.unwrap();
+    assert_eq!(listed[0].class, "import:bad_payload");
+    assert!(listed[0].message.contains("model: no URL can be made"), "{}", listed[0].message);
+    assert!(world.job_of("a-1").await.has_no_line());
+}
