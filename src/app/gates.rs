@@ -184,7 +184,8 @@ impl<'a> Gates<'a> {
     }
 
     /// A plain call failed for a passing reason, which is the job's own. In a row, whichever they are, such failures say
-    /// of the queue what unclear creates say: the gate closes for a while, or for as long as the last of them asks.
+    /// of the queue what unclear creates say: the gate closes for a while. A delay that one of them names is for its job,
+    /// which waits for it: it says nothing of the others.
     ///
     /// # Errors
     /// Trouble with the ledger.
@@ -197,7 +198,7 @@ impl<'a> Gates<'a> {
         why: &str,
     ) -> Result<(), Trouble> {
         let class = format!("queue:{}", failed.class.strip_prefix("retryable:").unwrap_or(&failed.class));
-        let judgement = Judgement { verdict: Verdict::Queue, class, delay: failed.delay };
+        let judgement = Judgement { verdict: Verdict::Queue, class, delay: None };
         let message = format!("calls fail one after the other, the last one: {why}");
         self.in_a_row(mode, model, pass, &judgement, &message).await
     }

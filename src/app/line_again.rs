@@ -61,9 +61,13 @@ impl Engine {
         };
         let (line, expectation) = match read_line(&raw, &header) {
             Reading::Job(line, expectation) => (line, expectation),
-            Reading::Nothing | Reading::Bad(_) => {
+            other => {
+                let why = match other {
+                    Reading::Bad(error) => error.message,
+                    _ => "nothing is there".to_owned(),
+                };
                 return Err(Trouble::NeedsPerson(format!(
-                    "{name} line {}: it was a job and can't be read any more; was the object changed?",
+                    "{name} line {}: it was a job and can't be read any more ({why}); was the object changed?",
                     input.line
                 )));
             }

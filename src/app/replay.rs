@@ -31,6 +31,7 @@ use super::report::as_letter;
 use crate::domain::changes::Changes;
 use crate::domain::item::{Item, ItemId};
 use crate::domain::json::Json;
+use crate::domain::model::{NO_URL, path};
 use crate::domain::time::Millis;
 
 /// How many dead letters a replay takes that says nothing.
@@ -206,6 +207,9 @@ impl Replay {
             if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
                 return Err(ReplayError::Bad(format!("{name}: it is empty; leave it out")));
             }
+        }
+        if self.model.as_ref().is_some_and(|model| path(model).is_none()) {
+            return Err(ReplayError::Bad(format!("model: {NO_URL}")));
         }
         if let Some(request) = &self.request {
             match Json::parse(request.get()) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::domain::model::{NO_URL, path};
 use crate::domain::policy::{OnUnclear, Policy};
 
 /// Gemini's own address.
@@ -155,7 +156,7 @@ impl Settings {
     pub fn read(mut self, source: Source<'_>) -> Result<Self, SettingError> {
         let at_least_a_moment = Duration::from_millis(1);
         text(source, "GEMINI_BASE_URL", &mut self.base_url);
-        text(source, "GLEANER_MODEL", &mut self.model);
+        model(source, "GLEANER_MODEL", &mut self.model)?;
         number(source, "GLEANER_MAX_ATTEMPTS", 1..=100, &mut self.max_attempts)?;
         number(source, "GLEANER_CONCURRENCY", 1..=1000, &mut self.concurrency)?;
         duration(source, "GLEANER_DEADLINE", Duration::from_secs(1), &mut self.deadline)?;
@@ -200,6 +201,17 @@ fn set(source: Source<'_>, name: &str) -> Option<String> {
 fn text(source: Source<'_>, name: &str, into: &mut String) {
     if let Some(value) = set(source, name) {
         *into = value;
+    }
+}
+
+fn model(source: Source<'_>, name: &'static str, into: &mut String) -> Result<(), SettingError> {
+    match set(source, name) {
+        Some(value) if path(&value).is_none() => Err(SettingError { name, value, why: NO_URL.to_owned() }),
+        Some(value) => {
+            *into = value;
+            Ok(())
+        }
+        None => Ok(()),
     }
 }
 
@@ -326,6 +338,9 @@ mod tests {
             ("GLEANER_POLL_MIN", "ten"),
             ("GLEANER_POLL_MIN", "0s"),
             ("GLEANER_POLL_MIN", "10"),
+            ("GLEANER_MODEL", ".."),
+            ("GLEANER_MODEL", "models/."),
+            ("GLEANER_MODEL", "tunedModels/"),
             ("GLEANER_MAX_ATTEMPTS", "0"),
             ("GLEANER_MAX_ATTEMPTS", "four"),
             ("GLEANER_CONCURRENCY", "-1"),

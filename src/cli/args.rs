@@ -283,7 +283,7 @@ pub struct Replay {
     /// Merge fields into the request; null takes one out
     #[arg(long, value_name = "JSON")]
     pub request: Option<String>,
-    /// How rows of a run go out: batch [default] or call
+    /// How rows of a run go out: batch (the default) or call
     #[arg(long, value_name = "HOW", value_enum, hide_possible_values = true)]
     pub rows_by: Option<RowsBy>,
     /// For whoever wonders; --apply needs it

@@ -112,7 +112,8 @@ impl Gate {
     }
 
     /// A create was refused for the whole queue: closed until the named time, or for a default that doubles with
-    /// each refusal in a row that named none; never earlier than it already was.
+    /// each refusal in a row that named none; never earlier than it already was. Class and message stay those of the
+    /// refusal that said until when.
     pub fn close(&mut self, judgement: &Judgement, message: &str, now: Now<'_>) {
         // Refusals of calls that were under way together are one refusal in a row, not many.
         let closed_before = self.until.is_some_and(|old| old > now.at);
@@ -124,12 +125,16 @@ impl Gate {
             }
             now.at.plus(now.policy.gate_closes(self.refusals.saturating_sub(1)))
         };
-        self.until = Some(self.until.map_or(until, |old| old.max(until)));
+        let extends = self.until.is_none_or(|old| old < until);
+        if extends {
+            self.until = Some(until);
+        }
         self.probe = None;
         self.since = now.at;
         // What only a person can mend is not covered up by a passing refusal that came with it.
         let needs_person = judgement.verdict == Verdict::Operator;
-        if needs_person || !(closed_before && self.needs_person) {
+        let is_covered = closed_before && (self.needs_person || !extends);
+        if needs_person || !is_covered {
             self.class = Some(clip(&judgement.class, CLASS_BYTES));
             self.message = Some(clip(message, MESSAGE_BYTES));
             self.needs_person = needs_person;

@@ -16,6 +16,7 @@ pub mod json;
 pub mod letter;
 pub mod line;
 pub mod mask;
+pub mod model;
 pub mod moves;
 pub mod part;
 pub mod pass;

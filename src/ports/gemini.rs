@@ -20,7 +20,7 @@ pub enum CreateError {
     /// No byte of the request reached Gemini (no route, refused connection, failed TLS): nothing was created.
     #[error("Gemini could not be reached: {0}")]
     NotSent(String),
-    /// A definite refusal, any 4xx but 408 and 409: nothing was created.
+    /// A definite refusal, any 4xx but 408 and 409, or a model that no URL can be made of: nothing was created.
     #[error("Gemini refused: {}", .0.summary())]
     Refused(Box<Failure>),
     /// Bytes were sent and no answer says what became of them: time-out, broken connection, 5xx, 408, 409,
@@ -35,7 +35,8 @@ pub enum CallError {
     /// No byte of the request reached Gemini: nothing was asked, nothing is paid.
     #[error("Gemini could not be reached: {0}")]
     NotSent(String),
-    /// Gemini answered with an error, whichever: with 5xx, 408 and 409 it may have done the work all the same.
+    /// Gemini answered with an error, whichever: with 5xx, 408 and 409 it may have done the work all the same. Or no URL
+    /// can be made of the model, which reads as a 400.
     #[error("Gemini refused: {}", .0.summary())]
     Refused(Box<Failure>),
     /// Bytes were sent and no answer came that can be read: it may have done the work, and nothing remains of it.

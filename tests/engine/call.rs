@@ -4,6 +4,7 @@ mod interactions;
 mod killed;
 mod lease;
 mod many;
+mod models;
 mod plain;
 mod script;
 mod stack;

@@ -203,6 +203,8 @@ async fn what_makes_no_sense_is_refused_before_anything_is_done() {
         (Replay { ids: Some(Vec::new()), ..apply() }, "ids"),
         (Replay { error_class: Some(String::new()), ..apply() }, "error_class"),
         (Replay { model: Some(" ".to_owned()), ..apply() }, "model"),
+        (Replay { model: Some("..".to_owned()), ..apply() }, "model: no URL"),
+        (Replay { model: Some("models/.".to_owned()), ..Replay::default() }, "model: no URL"),
         (Replay { request: raw("[]"), ..apply() }, "request"),
         (Replay { request: raw("{}"), ..apply() }, "request"),
         (Replay { request: raw(r#"{"a": 1, "a": 2}"#), ..apply() }, "request"),

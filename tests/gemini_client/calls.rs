@@ -41,7 +41,8 @@ async fn a_call_goes_to_its_model_and_its_answer_comes_as_it_was() {
     assert_eq!(seen[0].header("x-goog-api-key"), Some(FIRST));
     for model in ["", "..", "models/"] {
         let error = client.generate(model, Bytes::new()).await.unwrap_err();
-        assert!(matches!(error, CallError::NotSent(_)), "{error}");
+        assert!(matches!(&error, CallError::Refused(failure) if failure.http == Some(400)), "{error}");
+        assert!(error.to_string().contains("no URL can be made of the model"), "{error}");
     }
     assert_eq!(server.requests().len(), 1);
 }

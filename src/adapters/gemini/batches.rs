@@ -9,6 +9,7 @@ use super::client::HttpGemini;
 use super::verdict::Done;
 use crate::domain::batch::{Batch, Page};
 use crate::domain::job::KeyId;
+use crate::domain::model::refusal;
 use crate::domain::webhook::Hook;
 use crate::ports::batches::{Batches, Download, Upload, UploadError};
 use crate::ports::gemini::{CreateError, Gemini, ReadError};
@@ -26,9 +27,8 @@ impl Batches for HttpGemini {
         display_name: &str,
         hook: Option<&Hook<'_>>,
     ) -> Result<Batch, CreateError> {
-        let url = self.endpoint.batch_of(model).ok_or_else(|| {
-            CreateError::NotSent(format!("no URL can be made of the model's name {model:?}; nothing was sent"))
-        })?;
+        let no_url = || CreateError::Refused(Box::new(refusal(model)));
+        let url = self.endpoint.batch_of(model).ok_or_else(no_url)?;
         let mut batch = json!({"displayName": display_name, "inputConfig": {"fileName": file}});
         if let (Some(fields), Some(hook)) = (batch.as_object_mut(), hook) {
             fields.insert("webhookConfig".to_owned(), hook.of_batch());

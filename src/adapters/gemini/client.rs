@@ -19,6 +19,7 @@ use super::verdict::{self, Parsed};
 use crate::adapters::system::SystemClock;
 use crate::domain::interaction::Interaction;
 use crate::domain::job::KeyId;
+use crate::domain::model::refusal;
 use crate::ports::clock::Clock;
 use crate::ports::gemini::{CallError, CreateError, Gemini, ReadError};
 
@@ -172,7 +173,7 @@ impl Gemini for HttpGemini {
     }
 
     async fn generate(&self, model: &str, body: Bytes) -> Result<Box<RawValue>, CallError> {
-        let no_url = || CallError::NotSent(format!("no URL can be made of the model {model:?}"));
+        let no_url = || CallError::Refused(Box::new(refusal(model)));
         let url = self.endpoint.calls_of(model).ok_or_else(no_url)?;
         let answer = self
             .send_within(self.call_timeout, Method::POST, url, &self.creating, Some(body))

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use reqwest::Url;
 
 use super::options::OptionsError;
+use crate::domain::model::path;
 
 /// The version in every path. Whether every feature works on `v1` is not documented.
 const VERSION: &str = "v1beta";
@@ -76,10 +77,7 @@ impl Endpoint {
     }
 
     fn of_model(&self, model: &str, method: &str) -> Option<Url> {
-        let (kind, id) = match model.split_once('/') {
-            Some((kind @ ("models" | "tunedModels"), id)) => (kind, id),
-            _ => ("models", model),
-        };
+        let (kind, id) = path(model)?;
         Some(self.at(&format!("{kind}/{}:{method}", segment(id)?)))
     }
 

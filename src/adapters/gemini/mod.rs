@@ -25,7 +25,7 @@
 //! | seen | create (interaction, batch job) | look, cancel, list, delete |
 //! |---|---|---|
 //! | no connection: name not found, refused, TLS failed, connect time-out | `NotSent` | `NoAnswer` |
-//! | no URL can be made of the model or the name | `NotSent` | `NoAnswer` |
+//! | no URL can be made of the model or the name | `Refused`, as by a 400 | `NoAnswer` |
 //! | 4xx but 408 and 409, whatever its body | `Refused` | `Refused`; 404 to a delete with the file's own key is a success |
 //! | 408, 409, 5xx | `Unclear` | `Refused` |
 //! | 2xx with what was asked for | it | it |

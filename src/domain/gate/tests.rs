@@ -227,3 +227,26 @@ fn a_gate_is_of_a_key_a_mode_and_a_model() {
         "a1b2c3d4e5f6/call/gemini-pro-latest"
     );
 }
+
+#[test]
+fn class_and_words_are_those_of_the_refusal_that_said_until_when() {
+    let mut guard = Guard::new();
+    guard.close_as(Verdict::Queue, "queue:429", Some(Delay::After(3600 * SECOND)));
+    let until = guard.gate.until;
+    for (class, delay) in [("queue:599", None), ("queue:503", Some(Delay::After(20 * SECOND)))] {
+        guard.wait(SECOND);
+        guard.close_as(Verdict::Queue, class, delay);
+        assert_eq!((guard.gate.until, guard.gate.class.as_deref()), (until, Some("queue:429")), "{class}");
+        assert_eq!(guard.gate.message.as_deref(), Some("words for queue:429"), "{class}");
+    }
+    guard.close_as(Verdict::Queue, "queue:502", Some(Delay::After(4000 * SECOND)));
+    assert_eq!((guard.closed_for(), guard.gate.class.as_deref()), (4000 * SECOND, Some("queue:502")));
+    assert_eq!(guard.gate.message.as_deref(), Some("words for queue:502"));
+    // What only a person can mend is said at once, however long it was to wait anyway.
+    guard.close_as(Verdict::Operator, "operator:key", None);
+    assert_eq!((guard.closed_for(), guard.gate.class.as_deref()), (4000 * SECOND, Some("operator:key")));
+    // A closing that is over says nothing about the next one.
+    guard.until_probe();
+    guard.close_as(Verdict::Queue, "queue:599", None);
+    assert_eq!((guard.closed_for(), guard.gate.class.as_deref()), (30 * SECOND, Some("queue:599")));
+}

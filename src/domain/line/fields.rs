@@ -3,6 +3,7 @@
 
 use super::super::job::{Mode, clip};
 use super::super::json::{Json, Member};
+use super::super::model;
 use super::{KEY_LABEL, LineError, member};
 
 /// The documented fields of the create call that a line may set
@@ -94,9 +95,17 @@ impl<'m, 'a> Fields<'m, 'a> {
         known.map(Some).ok_or_else(|| self.bad("mode", "must be interaction, call or batch"))
     }
 
+    /// `model`, of which a URL must be made.
+    pub fn model(&self) -> Result<Option<&'m str>, LineError> {
+        match self.text("model")? {
+            Some(model) if model::path(model).is_none() => Err(self.bad("model", model::NO_URL)),
+            model => Ok(model),
+        }
+    }
+
     /// The model or agent that is named.
     pub fn target(&self) -> Result<Option<&'m str>, LineError> {
-        match (self.text("model")?, self.text("agent")?) {
+        match (self.model()?, self.text("agent")?) {
             (Some(_), Some(_)) => Err(self.bad("agent", "a model is named too; Gemini takes one of the two")),
             (model, agent) => Ok(model.or(agent)),
         }

@@ -55,7 +55,7 @@ fn options(members: &[Member<'_>]) -> Result<Header, LineError> {
     let mode = options.mode()?;
     Ok(Header {
         mode,
-        model: options.text("model")?.map(str::to_owned),
+        model: options.model()?.map(str::to_owned),
         expect: options.object("expect")?.map(|expect| raw(expect.text)).transpose()?,
         deadline: deadline(&options)?,
         max_attempts: max_attempts(&options)?,

@@ -2,6 +2,7 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::domain::json::{digest, idempotency_key};
+use crate::domain::model::NO_URL;
 
 fn header(options: &str) -> Header {
     parse_header(format!("{{\"gleaner\": {options}}}").as_bytes()).unwrap().unwrap()
@@ -173,6 +174,9 @@ fn header_errors_name_the_option() {
         (r#"{"mode": "fast"}"#, "gleaner.mode: must be interaction, call or batch"),
         (r#"{"mode": null}"#, "gleaner.mode: must be a string, not null"),
         (r#"{"model": ""}"#, "gleaner.model: must not be empty"),
+        (r#"{"model": ".."}"#, &format!("gleaner.model: {NO_URL}")),
+        (r#"{"mode": "batch", "model": "models/."}"#, &format!("gleaner.model: {NO_URL}")),
+        (r#"{"request": {"model": "tunedModels/.."}}"#, &format!("gleaner.request.model: {NO_URL}")),
         (r#"{"expect": []}"#, "gleaner.expect: must be an object, not an array"),
         (r#"{"deadline": 72}"#, "gleaner.deadline: must be a string, not a number"),
         (r#"{"deadline": "soon"}"#, deadline),
@@ -290,6 +294,9 @@ fn bad_fields_are_named() {
         (r#""idempotency_key": """#, "idempotency_key: must not be empty"),
         (r#""idempotency_key": 5"#, "idempotency_key: must be a string, not a number"),
         (r#""model": """#, "model: must not be empty"),
+        (r#""model": ".""#, &format!("model: {NO_URL}")),
+        (r#""model": "models/""#, &format!("model: {NO_URL}")),
+        (r#""mode": "call", "model": "models/..""#, &format!("model: {NO_URL}")),
         (r#""agent": {}"#, "agent: must be a string, not an object"),
         (r#""model": "m", "agent": "a""#, "agent: a model is named too; Gemini takes one of the two"),
         (r#""mode": "Batch""#, "mode: must be interaction, call or batch"),

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gleaner::domain::gate::Gate;
 use gleaner::domain::job::State;
 use gleaner::domain::letter::Letter;
 use gleaner::domain::policy::Policy;
@@ -12,7 +13,8 @@ use gleaner::simulator::answer::Digest;
 use serde_json::{Value, json};
 
 use super::plain::calls;
-use crate::world::{Maker, World};
+use super::script::{Answer, Script};
+use crate::world::{Maker, World, tick_of};
 
 const JOBS: usize = 5_000;
 
@@ -118,6 +120,35 @@ async fn failures_in_a_row_close_the_gate_for_a_while() {
         let tally = world.until_over(&intake).await.tally;
         assert_eq!((tally.consumed, tally.parked), (50, 0), "{fault}");
     }
+}
+
+/// Each job waits as long as it was told; the model, which other jobs call too, waits no day for what one answer named.
+#[tokio::test]
+async fn a_wait_that_one_call_was_told_is_not_the_gates() {
+    let refusal = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "slow down"}}).to_string();
+    let script = Script::always(Answer::Http(429, vec!["retry-after: 80000"], refusal)).await;
+    let mut maker = Maker::default();
+    maker.settings.concurrency = 1;
+    let world = World::with(&[], Config::default(), maker).await;
+    world.land(calls((0..20).map(input))).await;
+    let engine = world.with_gemini_at(&script.url);
+    tick_of(&engine).await.unwrap();
+    let asked = script.posts();
+    assert!((8..20).contains(&asked), "{asked}");
+    let gates = gleaner::app::gates::closed_gates(&engine).await.unwrap();
+    let closed_for = |gates: &[Gate]| gates[0].until.unwrap().since(world.now());
+    assert_eq!(closed_for(&gates), Duration::from_secs(30));
+    let told: Vec<_> = world.jobs().await.into_iter().filter(|job| job.attempts == 1).collect();
+    assert_eq!(told.len() as u64, asked);
+    for job in told {
+        assert_eq!(job.due_at.unwrap().since(world.now()), Duration::from_secs(80_000));
+    }
+    // Neither does a probe that is told the same.
+    world.advance(Duration::from_secs(30));
+    tick_of(&engine).await.unwrap();
+    assert_eq!(script.posts(), asked + 1);
+    let gates = gleaner::app::gates::closed_gates(&engine).await.unwrap();
+    assert_eq!(closed_for(&gates), Duration::from_secs(60));
 }
 
 #[tokio::test]

@@ -103,3 +103,25 @@ async fn one_whose_payload_cannot_be_sent_is_left_as_it_is() {
     }
     assert_eq!(world.items().await, items, "its class too");
 }
+
+#[tokio::test]
+async fn a_model_that_no_url_can_be_made_of_is_told_and_never_called() {
+    let world = World::new(&[]).await;
+    let path = world.path("models.db");
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch(
+        "CREATE TABLE dead_letter (job_id TEXT PRIMARY KEY, payload_json TEXT NOT NULL, model TEXT, error_class TEXT, \
+         error_message TEXT, attempts INTEGER NOT NULL, first_seen REAL NOT NULL, last_seen REAL NOT NULL, \
+         status TEXT NOT NULL); \
+         INSERT INTO dead_letter VALUES ('a-1', '{\"prompt\": \"Why?\"}', 'models/..', 'permanent:400', 'no', 1, \
+         1795900000.0, 1795900001.0, 'parked')",
+    )
+    .unwrap();
+    drop(db);
+    let imported = take_over(&world.engine, &path).await;
+    assert_eq!(imported.dead_letters, [("bad_payload", 1)].into());
+    let listed: Vec<Dead> = dead(&world.engine, None, None, usize::MAX).await.unwrap();
+    assert_eq!(listed[0].class, "import:bad_payload");
+    assert!(listed[0].message.contains("model: no URL can be made"), "{}", listed[0].message);
+    assert!(world.job_of("a-1").await.has_no_line());
+}
