@@ -46,7 +46,7 @@ pub async fn results(context: &Context, args: &Results) -> Result<Exit, Stop> {
         "run": run.run.key, "rows": run.rows() + merged.waiting, "results": merged.results, "dead": merged.dead,
         "discarded": merged.discarded, "open": merged.open + merged.waiting, "file": file,
     }))?;
-    tell(context, args, &merged);
+    context.console.note(&words(args, &merged, progress.tally.discarded));
     if merged.is_whole() {
         return Ok(Exit::Done);
     }
@@ -60,16 +60,20 @@ pub async fn results(context: &Context, args: &Results) -> Result<Exit, Stop> {
 }
 
 /// What became of the rows, on standard error: standard output may be the results.
-fn tell(context: &Context, args: &Results, merged: &Merged) {
+fn words(args: &Results, merged: &Merged, discarded: u64) -> String {
     let place = args.output.as_ref().map(|file| format!(" in {}", file.display())).unwrap_or_default();
     let mut told = format!("{}{place}", count(merged.results, "result"));
     let without = |n: u64, what: &str| {
         let how = if args.with_dead { "with their errors" } else { "left out" };
         (n > 0).then(|| format!("; {n} {what}, {how}"))
     };
-    told.extend(without(merged.dead, "dead"));
+    // A dead row that a person has discarded still has its error.
+    let given_up = discarded.saturating_sub(merged.discarded).min(merged.dead);
+    told.extend(without(merged.dead - given_up, "dead"));
+    told.extend(without(given_up, "dead and discarded"));
     told.extend(without(merged.discarded, "discarded"));
-    context.console.note(&format!("{told}."));
+    told.push('.');
+    told
 }
 
 struct Merging<'a> {
@@ -171,6 +175,17 @@ impl<W: Write> Write for Harmless<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_that_a_person_discarded_are_told_apart() {
+        let merged = Merged { results: 5, dead: 4, discarded: 2, ..Merged::default() };
+        let args = |with_dead| Results { run: "9f86d0".to_owned(), output: None, with_dead };
+        assert_eq!(
+            words(&args(true), &merged, 5),
+            "5 results; 1 dead, with their errors; 3 dead and discarded, with their errors; 2 discarded, with their errors."
+        );
+        assert_eq!(words(&args(false), &merged, 2), "5 results; 4 dead, left out; 2 discarded, left out.");
+    }
 
     #[test]
     fn a_terminal_gets_the_same_json_without_controls() {

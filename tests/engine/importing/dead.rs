@@ -2,6 +2,7 @@
 
 use gleaner::app::replay::{Outcome, Replay};
 use gleaner::app::report::{Dead, dead};
+use gleaner::app::summary::summary;
 use gleaner::domain::job::{Job, Mode, State};
 use gleaner::domain::moves::Now;
 use serde_json::Value;
@@ -102,6 +103,12 @@ async fn one_whose_payload_cannot_be_sent_is_left_as_it_is() {
         }
     }
     assert_eq!(world.items().await, items, "its class too");
+    let summary = summary(&*world.engine.ledger, world.now(), None).await.unwrap();
+    assert!(
+        summary.files.iter().all(|file| file.file == "imported") && summary.files.len() == 1,
+        "{:?}",
+        summary.files
+    );
 }
 
 #[tokio::test]
