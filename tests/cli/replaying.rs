@@ -84,8 +84,17 @@ fn a_replay_is_done_and_told_and_ends_by_ticks() {
     let id = field(&answer, "id")[0].to_owned();
     let show = |id: &str| folder.run(&["show", id]).exits(0).out;
     assert!(show(&id).contains("it was a false alarm"), "{}", show(&id));
-    folder.run_with(&simulator, &["tick"]).exits(0);
-    let job = folder.run(&["--json", "show", &id]).exits(0).json();
+    // Each is looked at when it is due, a moment after it was sent.
+    let mut job = json!(null);
+    for _ in 0..200 {
+        folder.run_with(&simulator, &["tick"]).exits(0);
+        job = folder.run(&["--json", "show", &id]).exits(0).json();
+        if folder.run(&["--json", "status"]).exits(0).json()["states"]["submitted"]["count"].as_u64().unwrap_or(0) == 0
+        {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     assert_eq!(
         (&job["state"], &job["replays"], &job["attempts"]),
         (&json!("recovered"), &json!(1), &json!(2)),
