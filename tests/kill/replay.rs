@@ -56,12 +56,13 @@ fn killed_at_random_moments_each_dead_letter_is_replayed_once() {
     let faults = ["create-drop", "create-503-refused", "get-503", "get-cut", "failed-silent", "empty-answer"];
     set_faults(&simulator, &faults.iter().map(|fault| ((*fault).to_owned(), json!(0.1))).collect());
     let mut dice = StdRng::seed_from_u64(2026);
-    let replay = ["replay", "--class", "blocked", "--limit", "1000", "--reason", "mended", "--apply"];
+    let replay = |limit| ["replay", "--class", "blocked", "--limit", limit, "--reason", "mended", "--apply"];
     let (mut killed, mut left) = (0, JOBS);
-    while killed < KILLS {
+    // However quick the machine is, a few at a time give many moments to be killed at.
+    while killed < KILLS && left > 0 {
         let count = if dice.random_bool(0.3) { 2 } else { 1 };
         let children: Vec<Child> =
-            (0..count).map(|_| command(folder.path(), &simulator, &replay).spawn().unwrap()).collect();
+            (0..count).map(|_| command(folder.path(), &simulator, &replay("100")).spawn().unwrap()).collect();
         for mut child in children {
             wait(Duration::from_millis(dice.random_range(30..400)));
             killed += usize::from(kill(&mut child));
@@ -69,12 +70,9 @@ fn killed_at_random_moments_each_dead_letter_is_replayed_once() {
         let now = blocked(folder.path(), &simulator);
         assert!(now <= left, "what was claimed is none of that class any more: {left}, then {now}");
         left = now;
-        assert!(
-            left > 0 || killed >= KILLS,
-            "all were replayed after {killed} kills: the test must be slower than that"
-        );
     }
-    let again = command(folder.path(), &simulator, &replay).output().unwrap();
+    assert!(killed >= 4, "only {killed} were killed before all were replayed");
+    let again = command(folder.path(), &simulator, &replay("1000")).output().unwrap();
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(again["scanned"], json!(left), "{again}");
     assert_eq!(blocked(folder.path(), &simulator), 0);

@@ -11,7 +11,7 @@ use crate::books::{audit, rows};
 use crate::intakes::killed_tick;
 use crate::world::{GRACE, HOUR, LEASE, World};
 
-async fn killed_many_times(seed: u64, faults: &[&str], longest: u32) {
+async fn killed_many_times(seed: u64, faults: &[&str], longest: u32) -> u32 {
     let config = Config { seed, ..Config::default() };
     let world = World::with(faults, config, in_parts_of(25)).await;
     let text = rows(100);
@@ -37,21 +37,25 @@ async fn killed_many_times(seed: u64, faults: &[&str], longest: u32) {
     }
     let books = audit(&world.engine, &progress, &text).await;
     assert_eq!(books.values.len() + books.dead.len(), 100, "seed {seed}");
-    assert!(kills > 5, "seed {seed}: {kills}");
+    kills
 }
 
 #[tokio::test]
 async fn killed_at_any_moment() {
+    let mut kills = 0;
     for seed in 1..=10 {
-        killed_many_times(seed, &[], 40).await;
+        kills += killed_many_times(seed, &[], 40).await;
     }
+    assert!(kills > 50, "{kills}");
 }
 
 #[tokio::test]
 async fn killed_at_any_moment_in_bad_weather() {
+    let mut kills = 0;
     for seed in 1..=10 {
-        killed_many_times(seed, &["passing=0.1", "row-safety=0.05"], 60).await;
+        kills += killed_many_times(seed, &["passing=0.1", "row-safety=0.05"], 60).await;
     }
+    assert!(kills > 50, "{kills}");
 }
 
 #[tokio::test]
