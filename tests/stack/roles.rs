@@ -185,7 +185,11 @@ async fn the_roles_allow_what_is_called_and_no_more() {
         let allowed = &allowed[function];
         let missing: Vec<_> = called.difference(allowed).collect();
         assert!(missing.is_empty(), "{function} calls what its role does not allow: {missing:?}");
-        let known = |action: &&String| BY_LAMBDA.contains(&action.as_str()) || UNSEEN.contains(&action.as_str());
+        // A replay hands calls over to the worker, and none of the dead letters here is one.
+        let hands_over = |action: &str| function == "replay" && action == "sqs:SendMessage";
+        let known = |action: &&String| {
+            BY_LAMBDA.contains(&action.as_str()) || UNSEEN.contains(&action.as_str()) || hands_over(action)
+        };
         let unused: Vec<_> = allowed.difference(&called).filter(|action| !known(action)).collect();
         assert!(unused.is_empty(), "{function}'s role allows what it never calls: {unused:?}");
     }
