@@ -221,12 +221,12 @@ impl Deployed {
     /// The lines of a function's log, those that are JSON.
     pub async fn logs(&self, function: &str) -> Vec<Value> {
         let mut lines = Vec::new();
-        let mut token = Value::Null;
+        let mut met = std::collections::BTreeSet::new();
+        // The emulator gives 10,000 lines and no further page: it is asked again from the last one's time on.
+        let mut since = 0;
         loop {
             let mut ask = json!({"logGroupName": format!("/aws/lambda/{NAME}-{function}"), "limit": 10_000});
-            if !token.is_null() {
-                ask["nextToken"] = token;
-            }
+            ask["startTime"] = json!(since);
             let request = self.http.post(self.emulator.url()).body(ask.to_string());
             let request = request.header("x-amz-target", "Logs_20140328.FilterLogEvents");
             // The emulator looks here for the service, and at nothing else of it.
@@ -234,9 +234,13 @@ impl Deployed {
             let request = request.header("content-type", "application/x-amz-json-1.1").header("authorization", scope);
             let page: Value = serde_json::from_slice(&request.send().await.unwrap().bytes().await.unwrap()).unwrap();
             let events = page["events"].as_array().unwrap_or_else(|| panic!("{page}"));
-            lines.extend(events.iter().filter_map(|event| serde_json::from_str(event["message"].as_str()?).ok()));
-            token = page["nextToken"].clone();
-            if token.is_null() || events.is_empty() {
+            let news: Vec<&Value> = events
+                .iter()
+                .filter(|event| met.insert(format!("{}{}", event["timestamp"], event["message"])))
+                .collect();
+            lines.extend(news.iter().filter_map(|event| serde_json::from_str(event["message"].as_str()?).ok()));
+            since = events.iter().filter_map(|event| event["timestamp"].as_i64()).max().unwrap_or(since);
+            if news.is_empty() {
                 return lines;
             }
         }
